@@ -1,0 +1,1 @@
+"""weft: a sampling profiler for Python programs that run native code."""

@@ -1,0 +1,91 @@
+-- The capture: one SQLite database in WAL mode, written in batches at most a second apart, readable meanwhile.
+-- Times are CLOCK_MONOTONIC of the recording machine, weights are time, both in nanoseconds.
+-- Ids are the recorder's own and never reused within a capture.
+
+PRAGMA application_id = 0x77656674;  -- "weft"
+PRAGMA user_version = 1;             -- of this schema; another one is refused
+
+-- Of the recording: version, command, host, kernel, collector, mode, rate_hz, start_ns (monotonic),
+-- start_unix_ns, end_ns (absent while it runs), written_ns (of the last batch), ended ("" or why).
+CREATE TABLE meta (key TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
+
+CREATE TABLE string (id INTEGER PRIMARY KEY, value TEXT NOT NULL);
+
+CREATE TABLE process (
+    id INTEGER PRIMARY KEY,
+    pid INTEGER NOT NULL,          -- as weft sees it
+    parent INTEGER,                -- process.id; NULL for the first and for those attached to
+    command TEXT NOT NULL,         -- a JSON list of arguments
+    runtime TEXT,                  -- "CPython 3.13.0 (debug offsets)"; NULL: no Python was found in it
+    start_ns INTEGER NOT NULL,
+    end_ns INTEGER,
+    exit_status INTEGER            -- as of wait(2); NULL: it outlived the recording, or was not ours to see
+);
+
+CREATE TABLE thread (
+    id INTEGER PRIMARY KEY,
+    process INTEGER NOT NULL,
+    tid INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    start_ns INTEGER NOT NULL,
+    end_ns INTEGER
+);
+
+CREATE TABLE mapping (
+    process INTEGER NOT NULL,
+    start INTEGER NOT NULL,        -- addresses as signed 64 bits
+    end INTEGER NOT NULL,
+    offset INTEGER NOT NULL,
+    path TEXT NOT NULL,
+    build_id TEXT,                 -- hex
+    seen_ns INTEGER NOT NULL
+);
+
+CREATE TABLE frame (
+    id INTEGER PRIMARY KEY,
+    kind INTEGER NOT NULL,         -- 0 Python
+    function INTEGER NOT NULL,     -- string.id; the qualified name where the version has one
+    file INTEGER NOT NULL,         -- string.id
+    first_line INTEGER NOT NULL,   -- of the function; 0: none
+    line INTEGER NOT NULL,         -- 0: none
+    end_line INTEGER NOT NULL,     -- end_line, column, end_column: 0 where the version has none; columns from 1, in
+    column INTEGER NOT NULL,       -- UTF-8 bytes
+    end_column INTEGER NOT NULL,
+    flags INTEGER NOT NULL         -- 1: the frame was incomplete and is kept at its first line
+);
+
+-- Every stack is a node of one tree: its innermost frame, and the stack of its caller. Stack 0, the empty one, has no row.
+CREATE TABLE stack (
+    id INTEGER PRIMARY KEY,
+    parent INTEGER NOT NULL,
+    frame INTEGER NOT NULL
+);
+
+-- The samples of one thread in one batch, as runs; the blob's form is told in docs/capture.md.
+CREATE TABLE samples (
+    id INTEGER PRIMARY KEY,
+    thread INTEGER NOT NULL,
+    start_ns INTEGER NOT NULL,     -- the time that the runs count from
+    end_ns INTEGER NOT NULL,
+    runs BLOB NOT NULL
+);
+
+-- Threads that stand still: a run that has begun and not ended. It lasts to meta.written_ns.
+CREATE TABLE standing (
+    thread INTEGER PRIMARY KEY,
+    stack INTEGER NOT NULL,
+    state INTEGER NOT NULL,
+    since_ns INTEGER NOT NULL
+);
+
+-- Why samples are incomplete, degraded or missing: totals so far. weight_ns is the time that the missing ones stood for.
+CREATE TABLE loss (
+    process INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    count INTEGER NOT NULL,
+    weight_ns INTEGER NOT NULL,
+    PRIMARY KEY (process, reason)
+) WITHOUT ROWID;
+
+-- The rest of the honest account, totals so far: names in src/weft/sample.py.
+CREATE TABLE account (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;

@@ -1,0 +1,44 @@
+"""The vocabulary of a recording: thread states, losses and the honest account.
+
+The C++ side (native/sampler/batch.h) has the same values; tests hold the two together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+
+
+class State(IntEnum):
+    """What a thread was doing when its sample was taken."""
+
+    RUNNING = 0  # on a CPU, or ready and waiting for one
+    GIL = 1  # waiting for the GIL
+    BLOCKED = 2  # waiting for anything else: a lock, input, a timer
+
+
+class FrameKind(IntEnum):
+    """What kind of code a frame runs."""
+
+    PYTHON = 0
+
+
+class FrameFlag(IntFlag):
+    """What is special about a frame."""
+
+    INCOMPLETE = 1  # pushed, not started yet: shown at its first line
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One frame, symbolized. Lines and columns count from 1; 0 means that there is none."""
+
+    kind: FrameKind
+    function: str
+    file: str
+    line: int
+    first_line: int = 0
+    end_line: int = 0
+    column: int = 0
+    end_column: int = 0
+    flags: FrameFlag = FrameFlag(0)
