@@ -1,2 +1,3 @@
 #include <nanobind/nanobind.h>
-NB_MODULE(_native, m) { m.def("hi", [] { return 1; }); }
+#include "sampler/bind_runs.h"
+NB_MODULE(_native, m) { weft::bind_runs(m); }

@@ -1,0 +1,21 @@
+"""The capture file: what recording writes, and everything else reads. docs/capture.md is its description."""
+
+from weft.capture.file import APPLICATION_ID, MAX_BATCH_BYTES, SCHEMA, SCHEMA_VERSION
+from weft.capture.reader import Capture
+from weft.capture.rows import Loss, Mapping, Process, Runs, Standing, Thread
+from weft.capture.writer import CaptureWriter
+
+__all__ = [
+    "APPLICATION_ID",
+    "MAX_BATCH_BYTES",
+    "SCHEMA",
+    "SCHEMA_VERSION",
+    "Capture",
+    "CaptureWriter",
+    "Loss",
+    "Mapping",
+    "Process",
+    "Runs",
+    "Standing",
+    "Thread",
+]

@@ -1,0 +1,239 @@
+"""Reads a capture, also one that is being written. Nothing in the file is trusted."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from array import array
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote
+
+from weft.capture.file import APPLICATION_ID, MAX_BATCH_BYTES, SCHEMA, SCHEMA_VERSION, SIDE_FILES, read_header
+from weft.capture.rows import Loss, Mapping, Process, Runs, Standing, Thread
+from weft.errors import CaptureError, CaptureVersionError, NotACaptureError
+from weft.sample import Frame, FrameFlag, FrameKind, State
+
+
+class Capture:
+    """One capture, read in one transaction: it shows one moment, however fast the file grows.
+
+    Every method raises CaptureError where the file is damaged; no part of it is ever left out in silence.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._check_header()
+        self._database = self._open()
+        try:
+            self._check_content()
+            self.meta: dict[str, str | int] = dict(self._query("SELECT key, value FROM meta"))
+            self.start_ns = self._time("start_ns", 0)
+            self.written_ns = self._time("written_ns", self.start_ns)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        self._database.close()
+
+    def damaged(self, what: object) -> NotACaptureError:
+        """The error that says that this file is damaged."""
+        return NotACaptureError(f"{self.path} is damaged: {what}")
+
+    def processes(self) -> Iterator[Process]:
+        """All processes, the oldest first."""
+        for number, pid, parent, command, *rest in self._query("SELECT * FROM process ORDER BY id"):
+            yield Process(number, pid, parent, self._arguments(command), *rest)
+
+    def threads(self) -> Iterator[Thread]:
+        """All threads, the oldest first."""
+        for row in self._query("SELECT * FROM thread ORDER BY id"):
+            yield Thread(*row)
+
+    def mappings(self) -> Iterator[Mapping]:
+        """All mappings, in the order in which they were seen."""
+        for process, start, end, offset, *rest in self._query("SELECT * FROM mapping ORDER BY rowid"):
+            yield Mapping(process, start % (1 << 64), end % (1 << 64), offset % (1 << 64), *rest)
+
+    def frames(self) -> Iterator[tuple[int, Frame]]:
+        """All frames with their ids."""
+        rows = self._query(
+            "SELECT frame.id, kind, a.value, b.value, line, first_line, end_line, column, end_column, flags "
+            "FROM frame LEFT JOIN string a ON a.id = function LEFT JOIN string b ON b.id = file ORDER BY frame.id"
+        )
+        for number, kind, function, file, *rest, flags in rows:
+            if function is None or file is None:
+                raise self.damaged(f"frame {number} has no name")
+            try:
+                yield number, Frame(FrameKind(kind), function, file, *rest, flags=FrameFlag(flags))
+            except ValueError as error:
+                raise self.damaged(error) from error
+
+    def stacks(self) -> Iterator[tuple[int, int, int]]:
+        """All stacks as (id, parent, frame), each after its parent; the empty stack, 0, is not among them."""
+        seen = {0}
+        for row in self._query("SELECT id, parent, frame FROM stack ORDER BY id"):
+            if row[1] not in seen or row[0] <= 0:
+                raise self.damaged(f"stack {row[0]} has no caller that came before it")
+            seen.add(row[0])
+            yield row
+
+    def totals(self) -> Iterator[tuple[int, int, int, int, int]]:
+        """All runs added up: (thread, stack, state, weight_ns, ticks). Threads that stand still are in standing()."""
+        from weft._native import RunFold
+
+        folds: dict[int, RunFold] = {}
+        for thread, _, runs in self._batches("SELECT thread, start_ns, runs FROM samples ORDER BY id"):
+            fold = folds.get(thread)
+            if fold is None:
+                fold = folds[thread] = RunFold()
+            self._decoded(fold.add, runs)
+        for thread, fold in folds.items():
+            stacks, states, weights, ticks = (_column(column) for column in fold.totals())
+            for row in zip(stacks, states, weights, ticks, strict=True):
+                yield (thread, *row)
+
+    def runs(self, thread: int) -> Iterator[Runs]:
+        """The runs of one thread in the order of time, a batch at a time."""
+        from weft._native import decode_runs
+
+        for batch in self._batch_ids.get(thread, ()):
+            query = "SELECT thread, start_ns, runs FROM samples WHERE id = ?"
+            for _, start_ns, runs in self._batches(query, batch):
+                yield Runs(*(_column(column) for column in self._decoded(decode_runs, runs, start_ns)))
+
+    def standing(self) -> Iterator[Standing]:
+        """The runs that have not ended; they last to written_ns."""
+        for row in self._query("SELECT thread, stack, state, since_ns FROM standing ORDER BY thread"):
+            standing = Standing(*row)
+            if not 0 <= standing.state < len(State) or standing.since_ns > self.written_ns:
+                raise self.damaged(f"thread {standing.thread} stands in an impossible state or time")
+            yield standing
+
+    def losses(self) -> Iterator[Loss]:
+        """All losses, by process and reason."""
+        for row in self._query("SELECT process, reason, count, weight_ns FROM loss"):
+            yield Loss(*row)
+
+    def account(self) -> dict[str, int]:
+        """The rest of the honest account; docs/account.md has the keys."""
+        return dict(self._query("SELECT key, value FROM account"))
+
+    def _check_header(self) -> None:
+        try:
+            header = read_header(self.path)
+        except OSError as error:
+            raise CaptureError(f"cannot read {self.path}: {error.strerror}") from error
+        if header is None or header.application_id != APPLICATION_ID:
+            raise NotACaptureError(f"{self.path} is no weft capture")
+        if header.user_version != SCHEMA_VERSION:
+            raise CaptureVersionError(
+                f"{self.path} is a capture of form {header.user_version}, this weft reads form {SCHEMA_VERSION}; "
+                "use the weft that recorded it"
+            )
+
+    def _open(self) -> sqlite3.Connection:
+        uri = f"file:{quote(str(self.path.absolute()))}?mode=ro"
+        # A file that was left in WAL mode cannot be opened in a folder that is not ours to write to, unless SQLite is
+        # told that nobody else has it open. Without a -wal file nobody has.
+        wal = self.path.with_name(self.path.name + SIDE_FILES[0])
+        for attempt in (uri, f"{uri}&immutable=1"):
+            database = sqlite3.connect(attempt, uri=True, isolation_level=None)
+            try:
+                database.execute("BEGIN")
+                database.execute("SELECT 1 FROM sqlite_schema").fetchall()
+            except sqlite3.DatabaseError as error:
+                database.close()
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CANTOPEN or wal.exists() or attempt != uri:
+                    raise self.damaged(error) from error
+            else:
+                return database
+        raise AssertionError("the second attempt returns or raises")
+
+    def _check_content(self) -> None:
+        """That the pages are sound, the tables are ours, and each column holds what its type says."""
+        ours = sqlite3.connect(":memory:")
+        ours.executescript(SCHEMA.read_text("utf-8"))
+        schema = "SELECT name, type, sql FROM sqlite_schema"
+        if missing := {*ours.execute(schema)} - {*self._query(schema)}:
+            raise self.damaged(f"table {sorted(missing)[0][0]} is not what it should be")
+        for (complaint,) in self._query("PRAGMA quick_check(1)"):
+            if complaint != "ok":
+                raise self.damaged(" ".join(complaint.split()))
+        for (table,) in ours.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
+            # SQLite lets any column hold any type; table_info: number, name, type, not null
+            wrong = " OR ".join(
+                f"typeof({name}) NOT IN ('{kind.lower()}'{'' if required or key else ', ' + repr('null')})"
+                for _, name, kind, required, _, key in ours.execute(f"PRAGMA table_info({table})")
+                if kind
+            )
+            if any(self._query(f"SELECT 1 FROM {table} WHERE {wrong} LIMIT 1")):  # noqa: S608
+                raise self.damaged(f"a value in table {table} has the wrong type")
+        ours.close()
+
+    def _query(self, sql: str, *parameters: int) -> Iterator[Any]:
+        try:
+            yield from self._database.execute(sql, parameters)
+        except sqlite3.DatabaseError as error:
+            raise self.damaged(error) from error
+
+    def _batches(self, sql: str, *parameters: int) -> Iterator[tuple[int, int, bytes]]:
+        for thread, start_ns, compressed in self._query(sql, *parameters):
+            inflater = zlib.decompressobj()
+            try:
+                runs = inflater.decompress(compressed, MAX_BATCH_BYTES)
+            except zlib.error as error:
+                raise self.damaged(f"runs of thread {thread}: {error}") from error
+            if not inflater.eof or inflater.unused_data:
+                raise self.damaged(f"runs of thread {thread} have no proper end")
+            yield thread, start_ns, runs
+
+    @cached_property
+    def _batch_ids(self) -> dict[int, list[int]]:
+        ids: dict[int, list[int]] = {}
+        for thread, number in self._query("SELECT thread, id FROM samples ORDER BY id"):
+            ids.setdefault(thread, []).append(number)
+        return ids
+
+    def _decoded(self, decode: Callable[..., Any], *arguments: object) -> Any:
+        from weft._native import CorruptRuns
+
+        try:
+            return decode(*arguments)
+        except CorruptRuns as error:
+            raise self.damaged(error) from error
+
+    def _time(self, key: str, default: int) -> int:
+        value = self.meta.get(key, default)
+        if not isinstance(value, int):
+            raise self.damaged(f"{key} is not a time")
+        return value
+
+    def _arguments(self, command: str) -> tuple[str, ...]:
+        try:
+            arguments = json.loads(command)
+        except ValueError as error:
+            raise self.damaged(f"command {error}") from error
+        if not isinstance(arguments, list) or not all(isinstance(argument, str) for argument in arguments):
+            raise self.damaged("a command is not a list of arguments")
+        return tuple(arguments)
+
+
+def _column(packed: bytes) -> array[int]:
+    column = array("q")
+    column.frombytes(packed)
+    return column

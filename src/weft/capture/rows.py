@@ -1,0 +1,76 @@
+"""What a capture holds, as types. Times are CLOCK_MONOTONIC of the recording machine, in ns."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process of the recording; `parent` is a Process.id, None for the first and for those attached to."""
+
+    id: int
+    pid: int
+    parent: int | None
+    command: tuple[str, ...]
+    runtime: str | None
+    start_ns: int
+    end_ns: int | None
+    exit_status: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """One thread of the recording; `process` is a Process.id."""
+
+    id: int
+    process: int
+    tid: int
+    name: str
+    start_ns: int
+    end_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """A file mapped into a process; addresses are unsigned."""
+
+    process: int
+    start: int
+    end: int
+    offset: int
+    path: str
+    build_id: str | None
+    seen_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Runs of one thread in the order of time, as columns of equal length; docs/capture.md tells what they mean."""
+
+    at_ns: array[int]
+    weight_ns: array[int]
+    ticks: array[int]
+    state: array[int]
+    stack: array[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A run that has not ended: it lasts from since_ns to the capture's written_ns."""
+
+    thread: int
+    stack: int
+    state: int
+    since_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Samples that are incomplete, degraded or missing; weight_ns is the time that the missing ones stood for."""
+
+    process: int
+    reason: str
+    count: int
+    weight_ns: int
