@@ -1,0 +1,43 @@
+"""How names from a target are shown: short, and harmless wherever they land."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from weft.sample import Frame
+
+NO_FRAME = "[no Python frame]"  # stands for the empty stack
+
+_LIBRARY = re.compile(r".*/(?:site-packages|dist-packages|lib(?:64)?/python\d+(?:\.\d+)?t?)/(?=.)", re.DOTALL)
+
+
+def escape(text: str) -> str:
+    """Text on one line that cannot steer a terminal: \\x1b, \\u202e and the like in place of what could."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else escape_one(char) for char in text)
+
+
+def escape_one(char: str) -> str:
+    """One character as its escape."""
+    number = ord(char)
+    if number < 0x100:
+        return f"\\x{number:02x}"
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+@lru_cache(maxsize=1 << 16)
+def short_file(path: str) -> str:
+    """The part below site-packages, dist-packages or lib/pythonX.Y if the file is in one, else its base name."""
+    if path.startswith("<"):  # <string>, <frozen importlib._bootstrap>
+        return path
+    short, found = _LIBRARY.subn("", path, count=1)
+    return short if found else path.rstrip("/").rpartition("/")[2] or path
+
+
+def frame_label(frame: Frame) -> str:
+    """A frame as one line: function (file.py:LINE)."""
+    file = escape(short_file(frame.file))
+    place = f"{file}:{frame.line}" if frame.line > 0 else file
+    return f"{escape(frame.function)} ({place})"

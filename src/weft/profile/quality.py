@@ -1,0 +1,178 @@
+"""The honest account: how much of what was asked for a recording has, and what the recording cost the target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Self
+
+from weft.capture import Capture
+from weft.profile.names import escape
+from weft.profile.units import amount, duration, share
+
+# The keys of the table `account` that the account tells; docs/account.md says what each one counts.
+KEYS = (
+    "samples_wanted",
+    "samples_taken",
+    "samples_late",
+    "stacks_whole",
+    "stacks_truncated",
+    "stacks_incomplete_frames",
+    "holds",
+    "hold_ns_total",
+    "hold_ns_max",
+    "hold_ns_median",
+    "profiler_cpu_ns",
+    "syscalls_interrupted",
+    "recorded_ns",
+)
+
+PEEK_WARNING = (
+    "collector peek: stacks were read while their threads ran, and those that did not hold still were rejected; "
+    "this profile leans towards code that rarely calls"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A reason for which samples are missing (weight_ns > 0, the time that they stood for) or degraded (0)."""
+
+    reason: str
+    count: int
+    weight_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The honest account of one recording. Times are in ns."""
+
+    counts: dict[str, int]  # by KEYS, in their order; 0 where the recorder said nothing
+    lost: tuple[Reason, ...]
+    degraded: tuple[Reason, ...]
+    collector: str
+    pacer: str
+    ended: str  # why the recording ended early; "" if it did not
+    complete: bool  # whether the recorder ended it; False: it still runs, or was killed
+    warnings: tuple[str, ...]
+
+    @classmethod
+    def from_capture(cls, capture: Capture) -> Self:
+        """The account of a capture so far; raises CaptureError."""
+        stored = capture.account()
+        reasons: dict[str, list[int]] = {}
+        for loss in capture.losses():
+            total = reasons.setdefault(loss.reason, [0, 0])
+            total[0] += loss.count
+            total[1] += loss.weight_ns
+        all_reasons = sorted((Reason(name, *total) for name, total in reasons.items()), key=lambda r: -r.count)
+        collector = str(capture.meta.get("collector", ""))
+        ended = str(capture.meta.get("ended", ""))
+        complete = "end_ns" in capture.meta
+        return cls(
+            counts={key: stored.get(key, 0) for key in KEYS},
+            lost=tuple(reason for reason in all_reasons if reason.weight_ns > 0),
+            degraded=tuple(reason for reason in all_reasons if reason.weight_ns <= 0),
+            collector=collector,
+            pacer=str(capture.meta.get("pacer", "")),
+            ended=ended,
+            complete=complete,
+            warnings=tuple(_warnings(collector, ended, complete)),
+        )
+
+    @property
+    def lost_count(self) -> int:
+        """Samples that are missing, whatever the reason."""
+        return sum(reason.count for reason in self.lost)
+
+    @property
+    def summary(self) -> str:
+        """The counts that matter, on one line."""
+        counts = self.counts
+        parts = [
+            f"{counts['samples_taken']:,} of {amount(counts['samples_wanted'], 'sample')}",
+            f"{counts['samples_late']:,} late",
+            f"{self.lost_count:,} lost",
+            f"{counts['stacks_truncated']:,} truncated",
+        ]
+        if self.degraded:
+            parts.append(f"{sum(reason.count for reason in self.degraded):,} degraded")
+        return " · ".join(parts)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The account as data, for JSON."""
+        return {
+            **self.counts,
+            "lost": _as_dicts(self.lost),
+            "degraded": _as_dicts(self.degraded),
+            "collector": self.collector,
+            "pacer": self.pacer,
+            "ended": self.ended,
+            "complete": self.complete,
+            "warnings": list(self.warnings),
+        }
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The account as (subject, what there is to say) for a reader."""
+        counts = self.counts
+        taken, wanted = counts["samples_taken"], counts["samples_wanted"]
+        taken_share = f" ({share(taken, wanted)})" if wanted else ""
+        rows = [
+            ("samples", f"{wanted:,} wanted, {taken:,} taken{taken_share}, {counts['samples_late']:,} late"),
+            ("lost", _told(self.lost)),
+            (
+                "stacks",
+                f"{counts['stacks_whole']:,} whole, {counts['stacks_truncated']:,} truncated, "
+                f"{counts['stacks_incomplete_frames']:,} with an incomplete frame",
+            ),
+        ]
+        if self.degraded:
+            rows.append(("degraded", _told(self.degraded)))
+        rows.append(("held", self._held()))
+        rows.append(("profiler", self._cost()))
+        rows.append(("collector", escape(self.collector + (f", paced by {self.pacer}" if self.pacer else ""))))
+        rows.extend(("warning", escape(warning)) for warning in self.warnings)
+        return rows
+
+    def lines(self) -> list[str]:
+        """The account as lines of text."""
+        return [f"{subject:<10}{text}" for subject, text in self.rows()]
+
+    def _held(self) -> str:
+        counts = self.counts
+        if not counts["holds"]:
+            return "the target was never stopped"
+        return (
+            f"{duration(counts['hold_ns_total'])} in {amount(counts['holds'], 'stop')} of one thread; "
+            f"median {duration(counts['hold_ns_median'])}, longest {duration(counts['hold_ns_max'])}; "
+            f"{amount(counts['syscalls_interrupted'], 'system call')} interrupted"
+        )
+
+    def _cost(self) -> str:
+        cpu_ns, recorded_ns = self.counts["profiler_cpu_ns"], self.counts["recorded_ns"]
+        if not recorded_ns:
+            return f"{duration(cpu_ns)} of CPU"
+        return f"{duration(cpu_ns)} of CPU, {share(cpu_ns, recorded_ns)} of one core for {duration(recorded_ns)}"
+
+
+def _warnings(collector: str, ended: str, complete: bool) -> Iterator[str]:
+    if collector == "peek":
+        yield PEEK_WARNING
+    if not complete:
+        yield "the recording has not ended: it still runs, or weft was killed; its last second may be missing"
+    if ended:
+        yield f"the recording ended early: {ended}"
+
+
+def _told(reasons: Iterable[Reason]) -> str:
+    """Reasons as text: 12 (unreadable 8, cycle 4), 14 ms."""
+    reasons = tuple(reasons)
+    if not reasons:
+        return "0"
+    weight_ns = sum(reason.weight_ns for reason in reasons)
+    each = ", ".join(f"{escape(reason.reason)} {reason.count:,}" for reason in reasons)
+    time = f", {duration(weight_ns)}" if weight_ns > 0 else ""
+    return f"{sum(reason.count for reason in reasons):,} ({each}){time}"
+
+
+def _as_dicts(reasons: Iterable[Reason]) -> list[dict[str, Any]]:
+    return [{"reason": item.reason, "count": item.count, "weight_ns": item.weight_ns} for item in reasons]

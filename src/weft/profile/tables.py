@@ -1,0 +1,147 @@
+"""The profile: a recording as tables of frames, stacks and totals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, Self
+
+from weft.capture import Capture, Process, Thread
+from weft.sample import Frame, State
+
+ACTIVE = (State.RUNNING, State.GIL)  # what is shown unless blocked threads are asked for too
+
+
+@dataclass(slots=True)
+class Stacks:
+    """A prefix tree as two columns: node i is `frame[i]` called by node `parent[i]`, and parent[i] < i.
+
+    Node 0 is the empty stack, no Python frame; its frame is -1, and it is its own parent.
+    """
+
+    parent: list[int] = field(default_factory=lambda: [0])
+    frame: list[int] = field(default_factory=lambda: [-1])
+    _nodes: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    def add(self, parent: int, frame: int) -> int:
+        """The node of `frame` called by `parent`; made if it is not there."""
+        node = self._nodes.setdefault((parent, frame), len(self.parent))
+        if node == len(self.parent):
+            self.parent.append(parent)
+            self.frame.append(frame)
+        return node
+
+    def path(self, node: int) -> list[int]:
+        """The frames of a stack, the root first."""
+        frames = []
+        while node:
+            frames.append(self.frame[node])
+            node = self.parent[node]
+        frames.reverse()
+        return frames
+
+
+class Total(NamedTuple):
+    """What a stack of one thread in one state adds up to: real time (mode cpu: CPU time) in ns, and ticks."""
+
+    process: int  # Process.id
+    thread: int  # Thread.id
+    stack: int  # a node of Profile.stacks
+    state: State
+    weight_ns: int
+    ticks: int
+
+
+@dataclass(slots=True)
+class Profile:
+    """A recording, added up. Equal frames are one frame, and equal stacks one stack."""
+
+    meta: dict[str, str | int]
+    processes: dict[int, Process]  # by Process.id
+    threads: dict[int, Thread]  # by Thread.id
+    frames: list[Frame]
+    stacks: Stacks
+    totals: list[Total]
+    nodes: dict[int, int]  # the capture's stack ids -> nodes of stacks
+    duration_ns: int
+    idle: bool  # whether blocked threads are among the totals
+
+    @property
+    def mode(self) -> str:
+        """What was sampled and what weights count: wall, cpu or gil."""
+        return str(self.meta.get("mode", "wall"))
+
+    @property
+    def rate_hz(self) -> int:
+        """Samples a second, as asked for; at least 1."""
+        rate = self.meta.get("rate_hz", 1)
+        return max(1, rate) if isinstance(rate, int) else 1
+
+    @property
+    def weight_ns(self) -> int:
+        """The time that all totals stand for."""
+        return sum(total.weight_ns for total in self.totals)
+
+    @property
+    def ticks(self) -> int:
+        """The samples that all totals stand for."""
+        return sum(total.ticks for total in self.totals)
+
+    @classmethod
+    def from_capture(cls, capture: Capture, *, idle: bool = False) -> Self:
+        """Reads and adds up a whole capture; raises CaptureError.
+
+        Active time is shown, running or waiting for the GIL; `idle` adds the time in which threads were blocked.
+        """
+        profile = cls(
+            meta=capture.meta,
+            processes={process.id: process for process in capture.processes()},
+            threads={thread.id: thread for thread in capture.threads()},
+            frames=[],
+            stacks=Stacks(),
+            totals=[],
+            nodes={0: 0},
+            duration_ns=max(0, capture.written_ns - capture.start_ns),
+            idle=idle,
+        )
+        profile._read_stacks(capture)
+        profile._read_totals(capture)
+        return profile
+
+    def _read_stacks(self, capture: Capture) -> None:
+        numbers: dict[int, int] = {}  # the capture's frame ids -> self.frames
+        known: dict[Frame, int] = {}
+        for number, frame in capture.frames():
+            numbers[number] = known.setdefault(frame, len(known))
+        self.frames = list(known)
+        for stack, parent, frame_id in capture.stacks():
+            if frame_id not in numbers:
+                raise capture.damaged(f"stack {stack} has a frame that is not there")
+            self.nodes[stack] = self.stacks.add(self.nodes[parent], numbers[frame_id])
+
+    def _read_totals(self, capture: Capture) -> None:
+        sums: dict[tuple[int, int, int], list[int]] = {}
+        for thread, stack, state, weight_ns, ticks in _all_totals(capture, self.rate_hz):
+            if thread not in self.threads or self.threads[thread].process not in self.processes:
+                raise capture.damaged(f"thread {thread} or its process is not there")
+            if stack not in self.nodes:
+                raise capture.damaged(f"stack {stack} is not there")
+            if self.idle or state in ACTIVE:
+                total = sums.setdefault((thread, self.nodes[stack], state), [0, 0])
+                total[0] += weight_ns
+                total[1] += ticks
+        self.totals = [
+            Total(self.threads[thread].process, thread, node, State(state), weight_ns, ticks)
+            for (thread, node, state), (weight_ns, ticks) in sorted(sums.items())
+        ]
+
+
+def _all_totals(capture: Capture, rate_hz: int) -> Iterator[tuple[int, int, int, int, int]]:
+    yield from capture.totals()
+    for run in capture.standing():
+        weight_ns = capture.written_ns - run.since_ns
+        # A run that has not ended has no count of its own yet.
+        yield run.thread, run.stack, run.state, weight_ns, max(1, weight_ns * rate_hz // 1_000_000_000)
