@@ -1,0 +1,215 @@
+// The flame graph: what is zoomed, selected and hovered, and how pointer and keys change it.
+//
+// The box scrolls a spacer as high as the graph; the canvas stays in sight and is only as large as the box.
+
+import { layOut, firstAfter, nodeAt } from "./layout.js";
+import { Painter, ROW } from "./paint.js";
+
+const LEVELS_ABOVE = 3; // of the callers, that stay in sight when a node is zoomed into
+
+export class FlameGraph {
+  #box;
+  #canvas;
+  #spacer;
+  #painter;
+  #pending = false;
+  #scene = { hovered: -1, selected: 0, zoomed: 0, ancestors: [], matches: null, byLine: false };
+  #rootAtBottom = false;
+
+  /**
+   * @param {HTMLElement} box  with a canvas and a spacer in it
+   * @param {object} on  what to tell: zoomed(), selected(), hovered(node, event)
+   */
+  constructor(box, on) {
+    this.on = on;
+    this.#box = box;
+    [this.#canvas, this.#spacer] = box.children;
+    this.#painter = new Painter(this.#canvas);
+    box.addEventListener("scroll", () => this.redraw());
+    box.addEventListener("focus", () => this.redraw());
+    box.addEventListener("blur", () => this.redraw());
+    box.addEventListener("keydown", (event) => this.#key(event));
+    this.#canvas.addEventListener("pointermove", (event) => this.#hover(this.#under(event), event));
+    this.#canvas.addEventListener("pointerleave", (event) => this.#hover(-1, event));
+    this.#canvas.addEventListener("click", (event) => this.#click(this.#under(event)));
+    new ResizeObserver(() => this.#resized()).observe(box);
+  }
+
+  get tree() {
+    return this.#scene.tree;
+  }
+
+  get zoomed() {
+    return this.#scene.zoomed;
+  }
+
+  get selected() {
+    return this.#scene.selected;
+  }
+
+  /**
+   * Shows another tree, zoomed to the node that `path` leads to.
+   * @param {number[]} path  calls
+   */
+  show(tree, calls, byLine, path) {
+    Object.assign(this.#scene, { tree, calls, byLine, layout: layOut(tree), hovered: -1 });
+    this.#box.style.setProperty("--levels", this.#scene.layout.height[0] + 1);
+    this.zoom(tree.find(path));
+  }
+
+  /** Colours of calls, and of all else. */
+  paint(fills, ink) {
+    Object.assign(this.#scene, { fills, ink });
+    this.redraw();
+  }
+
+  /** @param {Uint8Array | null} matches  per call */
+  mark(matches) {
+    this.#scene.matches = matches;
+    this.redraw();
+  }
+
+  stand(rootAtBottom) {
+    this.#rootAtBottom = rootAtBottom;
+    this.zoom(this.#scene.zoomed);
+  }
+
+  zoom(node) {
+    const scene = this.#scene;
+    if (scene.tree.grow(node)) scene.layout = layOut(scene.tree);
+    scene.zoomed = node;
+    scene.ancestors = node === 0 ? [] : [0, ...scene.tree.path(scene.tree.parent[node])];
+    scene.selected = node;
+    this.#spacer.style.height = `${this.#height() - this.#box.clientHeight}px`;
+    const row = Math.max(scene.layout.depth[node] - LEVELS_ABOVE, 0) * ROW;
+    this.#box.scrollTop = this.#rootAtBottom ? this.#height() - this.#box.clientHeight - row : row;
+    this.on.zoomed();
+    this.on.selected();
+    this.redraw();
+  }
+
+  select(node) {
+    this.#scene.selected = node;
+    const top = this.#top(this.#scene.layout.depth[node]);
+    const beneath = top + ROW - this.#box.clientHeight;
+    if (top < 0) this.#box.scrollTop += top;
+    else if (beneath > 0) this.#box.scrollTop += beneath;
+    this.on.selected();
+    this.redraw();
+  }
+
+  redraw() {
+    if (this.#pending) return;
+    this.#pending = true;
+    requestAnimationFrame(() => {
+      this.#pending = false;
+      this.#draw();
+    });
+  }
+
+  #draw() {
+    const { clientWidth: width, clientHeight: height } = this.#box;
+    const levels = this.#levelsInSight();
+    const { selected, zoomed } = this.#scene;
+    const outlined = selected !== zoomed || this.#box.matches(":focus-visible") ? selected : -1;
+    this.#painter.draw({ ...this.#scene, outlined, width, height, levels, top: (level) => this.#top(level) });
+  }
+
+  #resized() {
+    this.#canvas.style.height = `${this.#box.clientHeight}px`;
+    this.#spacer.style.height = `${this.#height() - this.#box.clientHeight}px`;
+    this.redraw();
+  }
+
+  #levels() {
+    const { layout, tree, zoomed } = this.#scene;
+    return tree.total[0] > 0 ? layout.depth[zoomed] + layout.height[zoomed] + 1 : 0;
+  }
+
+  #height() {
+    return Math.max(this.#levels() * ROW, this.#box.clientHeight);
+  }
+
+  #top(level) {
+    const top = this.#rootAtBottom ? this.#height() - (level + 1) * ROW : level * ROW;
+    return top - this.#box.scrollTop;
+  }
+
+  #levelAt(y) {
+    const from = y + this.#box.scrollTop;
+    return Math.floor((this.#rootAtBottom ? this.#height() - from : from) / ROW);
+  }
+
+  #levelsInSight() {
+    const ends = [this.#levelAt(0), this.#levelAt(this.#box.clientHeight)];
+    const last = Math.min(Math.max(...ends), this.#levels() - 1);
+    const levels = [];
+    for (let level = Math.max(Math.min(...ends), 0); level <= last; level++) levels.push(level);
+    return levels;
+  }
+
+  #under(event) {
+    const { tree, layout, zoomed, ancestors } = this.#scene;
+    const level = this.#levelAt(event.offsetY);
+    if (level < 0 || level >= this.#levels()) return -1;
+    if (level < ancestors.length) return ancestors[level];
+    const share = event.offsetX / this.#box.clientWidth;
+    return nodeAt(layout, tree, level, layout.x[zoomed] + share * tree.total[zoomed]);
+  }
+
+  #hover(node, event) {
+    if (node !== this.#scene.hovered) {
+      this.#scene.hovered = node;
+      this.redraw();
+    }
+    this.on.hovered(node, event);
+  }
+
+  #click(node) {
+    if (node < 0) return;
+    this.#hover(-1);
+    this.zoom(node);
+  }
+
+  #key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const outwards = this.#rootAtBottom ? "ArrowDown" : "ArrowUp";
+    const inwards = this.#rootAtBottom ? "ArrowUp" : "ArrowDown";
+    const { tree, selected, zoomed } = this.#scene;
+    const moves = {
+      [outwards]: () => this.select(Math.max(tree.parent[selected], 0)),
+      [inwards]: () => this.select(this.#firstCallee(selected)),
+      ArrowLeft: () => this.select(this.#beside(selected, -1)),
+      ArrowRight: () => this.select(this.#beside(selected, 1)),
+      Home: () => this.select(zoomed),
+      Enter: () => this.zoom(selected),
+    };
+    if (!(event.key in moves)) return;
+    event.preventDefault();
+    if (tree.total[0] > 0) moves[event.key]();
+  }
+
+  /** The heaviest child, or the node itself. On the way to the zoomed node, the next one on that way. */
+  #firstCallee(node) {
+    const { tree, layout, ancestors, zoomed } = this.#scene;
+    const level = layout.depth[node] + 1;
+    if (ancestors[level - 1] === node) return ancestors[level] ?? zoomed;
+    if (layout.height[node] === 0) return node;
+    const callee = layout.order[firstAfter(layout, tree, level, layout.x[node])];
+    return tree.parent[callee] === node ? callee : node; // callees without time are as good as none
+  }
+
+  /** The next node of the level that is in sight and at least a pixel wide, or the node itself. */
+  #beside(node, step) {
+    const { tree, layout, zoomed } = this.#scene;
+    const least = tree.total[zoomed] / this.#box.clientWidth;
+    const level = layout.depth[node];
+    const right = layout.x[zoomed] + tree.total[zoomed];
+    for (let i = layout.rank[node] + step; i >= layout.start[level] && i < layout.start[level + 1]; i += step) {
+      const next = layout.order[i];
+      if (layout.x[next] >= right || layout.x[next] + tree.total[next] <= layout.x[zoomed]) return node;
+      if (tree.total[next] >= least) return next;
+    }
+    return node;
+  }
+}

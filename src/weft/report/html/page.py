@@ -1,0 +1,66 @@
+"""Puts the page together: one file that holds everything it needs, and a policy that lets it load nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from weft.report.html.columns import shown
+
+_FOLDER = Path(__file__).parent
+_IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+\.js)";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async )?function |class |const )", re.MULTILINE)
+
+# Inside <script> the parser looks for "</script" and "<!--" only, but "<", ">" and "&" are escaped wherever they are,
+# so that no reader of the file, however odd, sees markup in a name. U+2028 and U+2029 end lines in older JavaScript.
+_INERT = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
+
+
+def assemble(title: str, profile: Mapping[str, Any]) -> str:
+    """The page as HTML. ``profile`` is what the scripts read: see ``columns``."""
+    style = "\n" + (_FOLDER / "style.css").read_text("utf-8")
+    script = "\n" + inline("main.js")
+    policy = "; ".join(
+        [
+            "default-src 'none'",
+            f"script-src '{_digest(script)}'",
+            f"style-src '{_digest(style)}'",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+        ]
+    )
+    data = json.dumps(profile, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(_INERT)
+    template = Template((_FOLDER / "page.html").read_text("utf-8"))
+    return template.substitute(title=html.escape(shown(title)), policy=policy, style=style, script=script, profile=data)
+
+
+def inline(name: str) -> str:
+    """One script of a module and all that it imports, each module once and after those that it needs.
+
+    All share one scope: top-level names are unique among the modules, and imports do not rename.
+    """
+    done: dict[str, str] = {}
+    waiting = [name]
+    while waiting:
+        module = waiting[-1]
+        source = (_FOLDER / module).read_text("utf-8")
+        needed = [other for other in _IMPORT.findall(source) if other not in done]
+        if needed:
+            waiting.append(needed[0])
+        else:
+            waiting.pop()
+            done[module] = _EXPORT.sub("", _IMPORT.sub("", source))
+    return "\n".join(done.values())
+
+
+def _digest(text: str) -> str:
+    """The hash of an inline element's text as a CSP source (https://www.w3.org/TR/CSP3/#match-element-to-source-list)."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
