@@ -1,0 +1,42 @@
+"""Layouts that were derived from DWARF, kept on disk by build-id: $XDG_CACHE_HOME/weft/layouts/BUILD-ID.json.
+
+A layout from here is proven like any other, so a damaged file costs a moment and no truth.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+
+from weft.cpython.layout import Layout, RuntimeLayout, Source
+
+
+def cached_layout(build_id: str, version: int) -> Source | None:
+    """Return the layout that was kept for a build; None if there is none, or it is of another version."""
+    try:
+        kept = json.loads(_path(build_id).read_text())
+        layout = Layout(**kept["layout"])
+        runtime = RuntimeLayout(**kept["runtime"]) if kept["runtime"] else None
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    whole = all(value is None or type(value) is int for value in layout.numbers().values())
+    return Source(layout, runtime, "DWARF, kept") if whole and layout.version == version else None
+
+
+def keep_layout(build_id: str, source: Source) -> None:
+    """Keep a layout for a build. Where the cache cannot be written, the layout is derived again the next time."""
+    kept = {"layout": asdict(source.layout), "runtime": asdict(source.runtime) if source.runtime else None}
+    path = _path(build_id)
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(f".{os.getpid()}")
+        part.write_text(json.dumps(kept))
+        part.replace(path)
+
+
+def _path(build_id: str) -> Path:
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "weft" / "layouts" / f"{build_id}.json"

@@ -1,0 +1,348 @@
+"""Proving a layout on the live target before anything trusts it.
+
+The proof reads what the layout says is there and looks for what can only be so if it is right: pointers that close,
+threads that the kernel knows too, code objects of type `code`, names that are names, line tables that decode to the
+very length of the code. The target runs on meanwhile, so a read may be torn: a failed attempt is made again, up to
+`_ATTEMPTS` times in `_TIME` seconds, before it counts.
+
+docs/design/0002-layouts.md lists the fields that no proof can cover.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from weft.cpython.layout import Instruction, Layout, RuntimeAddresses
+from weft.cpython.linetable import LineTable, LineTableError
+from weft.cpython.objects import ObjectError, read_bytes, read_name, type_name
+from weft.errors import LayoutError, MemoryReadError, WeftError
+from weft.target.memory import Memory, read_u32, read_u64
+
+_ATTEMPTS = 20
+_TIME = 0.2  # seconds
+_MAX_INTERPRETERS = 256
+_MAX_THREADS = 256  # looked at; there may be more
+_MAX_FRAMES = 1000  # looked at in a thread; there may be more
+_MAX_CHUNKS = 64  # each is twice as large as the one before
+_MAX_LINE = 100_000_000
+
+# Where glibc and musl keep the thread id in what pthread_self() returns, x86-64: struct pthread of glibc's
+# nptl/descr.h (the same since 2.11) and of musl's src/internal/pthread_impl.h.
+_PTHREAD_TID = (0x2D0, 0x30)
+
+# RESUME and what CPython puts in its place while it runs (specialized, instrumented), by minor version:
+# Include/internal/pycore_opcode.h of 3.11, pycore_opcode_metadata.h and opcode_ids.h of later ones.
+_RESUME = {
+    (3, 11): (151, 143),
+    (3, 12): (151, 240),
+    (3, 13): (149, 207, 236),
+    (3, 14): (128, 196, 245),
+    (3, 15): (128, 200, 201, 244),
+}
+
+
+class NotReadyError(WeftError):
+    """Nothing can be proven yet: the interpreter is starting, or no thread runs Python at this instant."""
+
+
+class _FailedError(Exception):
+    """One attempt failed; the message is the line that says what."""
+
+
+def prove(memory: Memory, layout: Layout, addresses: RuntimeAddresses, tids: Callable[[], Collection[int]]) -> None:
+    """Prove the layout, or raise: NotReadyError if there is nothing to prove it on, LayoutError if it is wrong.
+
+    `tids` returns the ids of the target's threads in its own PID namespace.
+    """
+    deadline = time.monotonic() + _TIME
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            _Attempt(memory, layout, addresses, frozenset(tids())).run()
+        except (_FailedError, MemoryReadError, ObjectError, LineTableError) as error:
+            if attempt == _ATTEMPTS or time.monotonic() > deadline:
+                raise LayoutError(f"the layout of CPython {layout.python} is not proven: {error}") from error
+            time.sleep(_TIME / _ATTEMPTS / 2)
+        else:
+            return
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What the frames of all threads showed together."""
+
+    codes: set[int] = field(default_factory=set)
+    names: list[tuple[str, str | None, str, int]] = field(default_factory=list)  # name, qualified name, file, line
+    callers: int = 0  # frames that have called another
+    callers_begun: int = 0  # of them, those that stand behind their first instruction
+    resumes: int = 0  # code objects that have RESUME where the first traceable instruction must be
+
+
+class _Attempt:
+    def __init__(self, memory: Memory, layout: Layout, addresses: RuntimeAddresses, tids: frozenset[int]) -> None:
+        self.memory = memory
+        self.layout = layout
+        self.addresses = addresses
+        self.tids = tids
+        self.seen = _Seen()
+
+    def run(self) -> None:
+        self._structure()
+        threads: dict[int, bytes] = {}  # address -> its bytes
+        interpreters = self._interpreters()
+        for interpreter in interpreters:
+            threads |= self._threads(interpreter)
+        if not threads:
+            raise NotReadyError("the interpreter has no thread yet")
+        self._kernel_knows(threads)
+        self._gil(interpreters, threads)
+        self._frames(threads)
+
+    def _structure(self) -> None:
+        """Relations that hold in every version, by Include/cpython/bytesobject.h and unicodeobject.h."""
+        layout = self.layout
+        hash_and_state = 20 if layout.names_are_bytes else 16
+        if layout.bytes_data != layout.bytes_length + hash_and_state:
+            raise _FailedError("the contents of bytes do not follow their length and hash")
+        if layout.names_are_bytes:
+            return
+        # Up to 3.11, a compact str has wstr_length behind utf8_length and utf8.
+        more = 16 if layout.python >= (3, 12) else 24
+        if layout.str_ascii_data is None or layout.str_compact_data != layout.str_ascii_data + more:
+            raise _FailedError("the two kinds of compact str do not differ by their UTF-8 fields")
+        if layout.str_data_pointer != layout.str_compact_data:
+            raise _FailedError("a str that is not compact does not begin with the fields of a compact one")
+
+    def _interpreters(self) -> list[int]:
+        found: list[int] = []
+        ids: list[int] = []
+        address = read_u64(self.memory, self.addresses.interpreters_head)
+        while address and len(found) < _MAX_INTERPRETERS:
+            if address in found:
+                raise _FailedError("the list of interpreters runs in a circle")
+            found.append(address)
+            if self.layout.interp_id is not None:
+                ids.append(read_u64(self.memory, address + self.layout.interp_id))
+            address = read_u64(self.memory, address + self.layout.interp_next)
+        if not found:
+            raise NotReadyError("there is no interpreter yet")
+        if ids and not (0 in ids and ids == sorted(set(ids), reverse=True)):
+            # The newest comes first, the main one, with the id 0, last (Python/pystate.c).
+            raise _FailedError(f"the ids of the interpreters are {ids[:4]}")
+        return found
+
+    def _threads(self, interpreter: int) -> dict[int, bytes]:
+        """Return the thread states of an interpreter and their bytes."""
+        layout = self.layout
+        found: dict[int, bytes] = {}
+        address = read_u64(self.memory, interpreter + layout.interp_threads_head)
+        while address and len(found) < _MAX_THREADS:
+            if address in found:
+                raise _FailedError("the list of threads runs in a circle")
+            found[address] = state = self.memory.read(address, layout.thread_size)
+            if _u64(state, layout.thread_interp) != interpreter:
+                raise _FailedError(f"the thread state at {address:#x} does not point back to its interpreter")
+            address = _u64(state, layout.thread_next)
+        return found
+
+    def _kernel_knows(self, threads: dict[int, bytes]) -> None:
+        """At least one thread state must belong to a thread of the process; those of ended threads may linger."""
+        if not any(self._is_pthread(_u64(state, self.layout.thread_pthread)) for state in threads.values()):
+            raise _FailedError("no thread state points to a thread of the process")
+        native = self.layout.thread_native_id
+        if native is not None and not any(_u64(state, native) in self.tids for state in threads.values()):
+            raise _FailedError("no thread state has the id of a thread of the process")
+
+    def _is_pthread(self, address: int) -> bool:
+        for offset in _PTHREAD_TID:
+            try:
+                if read_u32(self.memory, address + offset) in self.tids:
+                    return True
+            except MemoryReadError:
+                continue
+        return False
+
+    def _gil(self, interpreters: list[int], threads: dict[int, bytes]) -> None:
+        layout = self.layout
+        if layout.free_threaded:
+            return
+        if layout.interp_gil is not None:
+            gils = {read_u64(self.memory, interpreter + layout.interp_gil) for interpreter in interpreters}
+            for gil in gils:
+                assert layout.gil_last_holder is not None
+                self._gil_is_sane(gil, read_u64(self.memory, gil + layout.gil_last_holder), threads)
+            return
+        holder = read_u64(self.memory, self.addresses.current_thread)
+        if holder and holder not in threads:
+            raise _FailedError("the thread that holds the GIL is none of the interpreter's")
+        if self.addresses.gil and layout.gil_locked is not None:
+            locked = read_u32(self.memory, self.addresses.gil + layout.gil_locked)
+            if locked != bool(holder):
+                raise _FailedError(f"the GIL is {locked:#x} while its holder is {holder:#x}")
+
+    def _gil_is_sane(self, gil: int, holder: int, threads: dict[int, bytes]) -> None:
+        assert self.layout.gil_locked is not None
+        locked = read_u32(self.memory, gil + self.layout.gil_locked)
+        if locked not in (0, 1):
+            raise _FailedError(f"the GIL's lock is {locked:#x}, neither 0 nor 1")
+        if locked and holder not in threads:
+            raise _FailedError("the thread that holds the GIL is none of the interpreters'")
+        if not locked and (not holder or holder % 8):
+            # drop_gil (Python/ceval_gil.c) leaves the last holder; it may have been freed since.
+            raise _FailedError("the GIL is free, but no thread has held it")
+
+    def _frames(self, threads: dict[int, bytes]) -> None:
+        """At least one thread must have a whole chain of frames; the others may be moving."""
+        failures: list[Exception] = []
+        whole = 0
+        for state in threads.values():
+            try:
+                whole += self._chain(state) > 0
+            except (_FailedError, MemoryReadError, ObjectError, LineTableError) as error:
+                failures.append(error)
+        if not whole and failures:
+            raise failures[0]
+        if not whole:
+            raise NotReadyError("no thread runs Python at this instant")
+        self._together()
+
+    def _chain(self, state: bytes) -> int:
+        """Check a thread's frames and return how many are Python's."""
+        layout = self.layout
+        address = _u64(state, layout.thread_frame)
+        if address and layout.cframe_frame is not None:
+            address = read_u64(self.memory, address + layout.cframe_frame)
+        chunks = self._chunks(state)
+        frames = 0
+        visited: set[int] = set()
+        while address and len(visited) < _MAX_FRAMES:
+            if address in visited:
+                raise _FailedError("a chain of frames runs in a circle")
+            visited.add(address)
+            frame = self.memory.read(address, layout.frame_size)
+            owner = 0 if layout.frame_owner is None else frame[layout.frame_owner]
+            if owner > 4:
+                raise _FailedError(f"the frame at {address:#x} has the owner {owner}")
+            if layout.frame_owner_shim is None or owner < layout.frame_owner_shim:
+                if owner == 0 and chunks and not any(start <= address < end for start, end in chunks):
+                    raise _FailedError(f"the frame at {address:#x} lies outside of its thread's data stack")
+                self._frame(frame, called=frames > 0)
+                frames += 1
+            address = _u64(frame, layout.frame_previous)
+        return frames
+
+    def _chunks(self, state: bytes) -> list[tuple[int, int]]:
+        """Return where the data stack of a thread lies, chunk by chunk."""
+        layout = self.layout
+        if layout.thread_chunk is None:
+            return []
+        assert layout.thread_chunk_top is not None
+        assert layout.chunk_size is not None
+        assert layout.chunk_previous is not None
+        found: list[tuple[int, int]] = []
+        address = _u64(state, layout.thread_chunk)
+        while address and len(found) < _MAX_CHUNKS:
+            size = read_u64(self.memory, address + layout.chunk_size)
+            # Python/pystate.c: the first has 16 KiB, each of the others a power of two times that.
+            if size < 16384 or size % 4096:
+                raise _FailedError(f"a chunk of the data stack has {size:#x} bytes")
+            if not found and not address <= _u64(state, layout.thread_chunk_top) <= address + size:
+                raise _FailedError("the top of a data stack lies outside of its newest chunk")
+            found.append((address, address + size))
+            address = read_u64(self.memory, address + layout.chunk_previous)
+        return found
+
+    def _frame(self, frame: bytes, *, called: bool) -> None:
+        layout = self.layout
+        code = _u64(frame, layout.frame_code) & ~layout.frame_code_tags
+        if code not in self.seen.codes:
+            table = self._code(code)
+            self.seen.codes.add(code)
+        else:
+            table = None
+        offset = self._instruction(frame, code, table)
+        self.seen.callers += called
+        self.seen.callers_begun += called and offset > 0
+
+    def _code(self, code: int) -> LineTable:
+        layout = self.layout
+        if (found := type_name(self.memory, layout, code)) != "code":
+            raise _FailedError(f"the code of a frame has the type {found!r}")
+        name = self._name(code + layout.code_name)
+        file = self._name(code + layout.code_filename)
+        qualified = None if layout.code_qualname is None else self._name(code + layout.code_qualname)
+        line = read_u32(self.memory, code + layout.code_firstlineno)
+        if line > _MAX_LINE:
+            raise _FailedError(f"{name!r} begins at line {line}")
+        table = LineTable(
+            layout.python, read_bytes(self.memory, layout, read_u64(self.memory, code + layout.code_linetable)), line
+        )
+        self.seen.names.append((name, qualified, file, line))
+        if layout.code_firsttraceable is not None:
+            assert layout.code_adaptive is not None
+            first = read_u32(self.memory, code + layout.code_firsttraceable)
+            if first * 2 >= table.length:
+                raise _FailedError(f"{name!r} has its first traceable instruction behind its end")
+            opcode, argument = self.memory.read(code + layout.code_adaptive + first * 2, 2)
+            self.seen.resumes += opcode in _RESUME[layout.python[:2]] and argument == 0
+        return table
+
+    def _name(self, pointer: int) -> str:
+        name = read_name(self.memory, self.layout, read_u64(self.memory, pointer))
+        if not name or "\0" in name:
+            raise _FailedError(f"a code object has the name {name[:64]!r}")
+        return name
+
+    def _instruction(self, frame: bytes, code: int, table: LineTable | None) -> int:
+        """Return how many bytes into its code a frame stands; negative if it has not begun."""
+        layout = self.layout
+        if layout.instruction_kind != Instruction.POINTER:
+            index: int = struct.unpack_from("<i", frame, layout.frame_instruction)[0]
+            wide = layout.instruction_kind == Instruction.BYTE_INDEX and not layout.names_are_bytes
+            if index < -1 or index > _MAX_LINE or (wide and index >= 0 and index % 2):
+                raise _FailedError(f"a frame stands at the instruction {index}")
+            offset = index * 2 if layout.instruction_kind == Instruction.UNIT_INDEX else index
+        else:
+            offset = _u64(frame, layout.frame_instruction) - self._bytecode(frame, code)
+            # 3.11 and 3.12 let a frame that has not begun stand one unit before its code.
+            if offset < -2 or offset % 2:
+                raise _FailedError(f"a frame stands {offset} bytes into its code")
+        if table is not None and layout.python >= (3, 10) and offset >= table.length:
+            raise _FailedError(f"a frame stands {offset} bytes into its code, which has {table.length}")
+        return offset
+
+    def _bytecode(self, frame: bytes, code: int) -> int:
+        layout = self.layout
+        assert layout.code_adaptive is not None
+        if layout.code_tlbc is None or layout.frame_tlbc_index is None:
+            return code + layout.code_adaptive
+        # A free-threaded build gives threads their own copies: struct _PyCodeArray {size; entries[]}.
+        array = read_u64(self.memory, code + layout.code_tlbc)
+        index: int = struct.unpack_from("<i", frame, layout.frame_tlbc_index)[0]
+        if not 0 <= index < read_u64(self.memory, array):
+            raise _FailedError(f"a frame runs copy {index} of its code, which there is not")
+        return read_u64(self.memory, array + 8 + index * 8)
+
+    def _together(self) -> None:
+        """Check what one frame alone may lack, but hardly all of them."""
+        seen = self.seen
+        if seen.callers and not seen.callers_begun:
+            raise _FailedError("all frames that have called another stand at their first instruction")
+        if not any("/" in file or file.startswith("<") or file.endswith(".py") for _, _, file, _ in seen.names):
+            raise _FailedError("no code object has a file name that looks like one")
+        modules = [line for name, _, _, line in seen.names if name == "<module>"]
+        if self.layout.code_qualname is None:
+            return
+        if modules and 1 not in modules:
+            raise _FailedError("no module begins at line 1")
+        if not any(qualified and qualified.rpartition(".")[2] == name for name, qualified, _, _ in seen.names):
+            raise _FailedError("no qualified name ends in the name")
+        if not seen.resumes:
+            raise _FailedError("no code object has RESUME for its first traceable instruction")
+
+
+def _u64(data: bytes, at: int) -> int:
+    value: int = struct.unpack_from("<Q", data, at)[0]
+    return value

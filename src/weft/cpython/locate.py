@@ -1,0 +1,220 @@
+"""Finding the CPython runtime in a live process.
+
+The module that holds it may have any name: python itself, libpython, a program that embeds either. In order:
+
+1. `_PyRuntime` (3.7 on) or `_PyThreadState_Current` (before) in the dynamic symbols of each mapped module, read from
+   memory through the hash table, so that no file is needed;
+2. .symtab or the section .PyRuntime (3.10 on) of the modules' files;
+3. for what is stripped of both, writable memory (scan.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from weft.cpython.check import NotReadyError, prove
+from weft.cpython.debug_offsets import debug_offsets_version, layout_from_debug_offsets
+from weft.cpython.layout import Layout, RuntimeAddresses, Source, Version
+from weft.cpython.scan import find_head, find_runtimes, find_version
+from weft.cpython.sources import layouts
+from weft.errors import LayoutError, MemoryReadError, NotPythonError
+from weft.target.elf import ElfError, Image
+from weft.target.maps import Mapping, modules
+from weft.target.memory import Memory, read_u32, read_u64
+from weft.target.namespaces import open_module
+from weft.target.process import Process
+
+_OLDEST, _NEWEST = (2, 7), (3, 15)
+
+# Static symbols of 2.7 and 3.6: the head of the interpreters (Python/pystate.c), the GIL (Python/ceval.c: a pointer to
+# a lock; Python/ceval_gil.h: conditions and mutexes side by side).
+_LOCK_27 = "interpreter_lock"
+_GIL_36 = ("gil_cond", "gil_mutex", "switch_cond", "switch_mutex")
+_STATIC = ("_PyRuntime", "_PyThreadState_Current", "interp_head", _LOCK_27, *_GIL_36)
+_DYNAMIC = ("_PyRuntime", "_PyThreadState_Current")
+_CONDITION_SIZE = 48  # bytes of a pthread_cond_t, the larger of the two, on 64-bit glibc and musl
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """CPython in a process: what it is, where its roots are, and the proven layout."""
+
+    version: Version
+    addresses: RuntimeAddresses
+    layout: Layout
+    layout_source: str  # "debug offsets", "DWARF", "table 3.11.7"
+    module: str  # path of the ELF file that holds it, in the target's mount namespace
+
+    def __str__(self) -> str:
+        free = "t" if self.layout.free_threaded else ""
+        return f"CPython {self.version}{free} ({self.layout_source})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A module that may hold the runtime, and the addresses of the symbols that say so."""
+
+    image: Image
+    symbols: dict[str, int]
+
+    @property
+    def runtime(self) -> int:
+        return self.symbols.get("_PyRuntime", 0)
+
+
+def find_runtime(target: int | Process) -> Runtime:
+    """Find CPython in a process and prove its layout. The process runs on.
+
+    NotPythonError: there is none (yet: a program may still be loading it). NotReadyError: it is there, but nothing can
+    be proven at this instant; try again. LayoutError: it is there and cannot be read, one line says why. Also
+    NoSuchProcessError, PermissionDeniedError, TargetExitedError.
+    """
+    process = target if isinstance(target, Process) else Process(target)
+    mappings = process.maps()
+    failure: LayoutError | NotReadyError | None = None
+    for candidate in _candidates(process, mappings):
+        try:
+            return _prove_candidate(process, candidate, mappings)
+        except NotReadyError as error:
+            failure = failure or error
+        except LayoutError as error:
+            failure = error if not isinstance(failure, LayoutError) else failure
+        except MemoryReadError as error:
+            failure = failure or LayoutError(f"CPython in {candidate.image.module.path!r} cannot be read: {error}")
+    if failure:
+        raise failure
+    raise NotPythonError(f"process {process.pid} ({process.name}) runs no Python that weft knows")
+
+
+def _candidates(process: Process, mappings: list[Mapping]) -> Iterator[_Candidate]:
+    images = _images(process, mappings)
+    found = False
+    for image in images:
+        symbols = image.symbols(_DYNAMIC)
+        if symbols:
+            found = True
+            yield _Candidate(image, symbols)
+    if found:
+        return
+    for image in images:
+        symbols = _file_symbols(process.pid, image, _STATIC)
+        if symbols.keys() & set(_DYNAMIC):
+            found = True
+            yield _Candidate(image, symbols)
+    for image in images if not found else ():
+        for runtime in find_runtimes(image):
+            yield _Candidate(image, {"_PyRuntime": runtime})
+        if find_version(image):
+            yield _Candidate(image, {})
+
+
+def _images(process: Process, mappings: list[Mapping]) -> list[Image]:
+    """Return the modules that are ELF images: the program first, as symbols bind, then likely names."""
+    images = []
+    for module in modules(mappings):
+        try:
+            images.append(Image(process.memory, module))
+        except (ElfError, MemoryReadError):
+            continue
+    program = process.executable
+    images.sort(key=lambda image: (image.module.path != program, "python" not in image.module.path))
+    return images
+
+
+def _file_symbols(pid: int, image: Image, names: tuple[str, ...]) -> dict[str, int]:
+    """Return the addresses of symbols that only the module's file tells; empty if there is no file."""
+    file = open_module(pid, image)
+    if file is None:
+        return {}
+    with file:
+        try:
+            symbols = file.symbols(names)
+        except ElfError:
+            symbols = {}
+        section = next((s for s in file.sections if s.name == ".PyRuntime" and s.address), None)
+        if section:
+            symbols.setdefault("_PyRuntime", section.address)
+    return {name: image.bias + address for name, address in symbols.items()}
+
+
+def _prove_candidate(process: Process, candidate: _Candidate, mappings: list[Mapping]) -> Runtime:
+    version = _version(process.memory, candidate)
+    if version is None:
+        raise NotReadyError(f"the CPython in {candidate.image.module.path!r} has not begun")
+    if not _OLDEST <= version[:2] <= _NEWEST or (3, 0) <= version[:2] < (3, 6):
+        raise LayoutError(f"CPython {version} is not known: weft reads 2.7 and 3.6 to 3.15")
+    if version < (3, 7):
+        candidate = _with_statics(process, candidate)
+    failure: LayoutError | None = None
+    for source in _sources(process, candidate, version):
+        try:
+            addresses, layout = _addresses(process, candidate, source, mappings)
+            prove(process.memory, layout, addresses, lambda: process.namespace_ids().values())
+        except LayoutError as error:
+            failure = failure or error
+        else:
+            return Runtime(version, addresses, layout, source.name, candidate.image.module.path)
+    raise failure or LayoutError(f"no layout of CPython {version} is known")
+
+
+def _version(memory: Memory, candidate: _Candidate) -> Version | None:
+    """Return the version: from the debug offsets (3.13 on), Py_Version (3.11 on), or the text of Py_GetVersion()."""
+    if candidate.runtime:
+        version = debug_offsets_version(memory, candidate.runtime)
+        if version:
+            return version
+        number = candidate.image.symbols(("Py_Version",)).get("Py_Version")
+        if number:
+            return Version.from_hex(read_u32(memory, number))
+    return find_version(candidate.image)
+
+
+def _with_statics(process: Process, candidate: _Candidate) -> _Candidate:
+    """Add the static symbols of 2.7 and 3.6, which only .symtab has."""
+    statics = _file_symbols(process.pid, candidate.image, _STATIC)
+    return _Candidate(candidate.image, statics | candidate.symbols)
+
+
+def _sources(process: Process, candidate: _Candidate, version: Version) -> Iterator[Source]:
+    if version >= (3, 13) and candidate.runtime:
+        with suppress(LayoutError):  # the table is damaged or of another form: the layout may still be had
+            yield layout_from_debug_offsets(process.memory, candidate.runtime)
+    yield from layouts(process.pid, candidate.image, version)
+
+
+def _addresses(
+    process: Process, candidate: _Candidate, source: Source, mappings: list[Mapping]
+) -> tuple[RuntimeAddresses, Layout]:
+    """Return the roots, and the layout with what only the process tells: the size of 3.6's GIL."""
+    layout, runtime = source.layout, source.runtime
+    if runtime is None:
+        return _static_addresses(process, candidate, layout, mappings)
+    start = candidate.runtime
+    if not start:
+        head = find_head(candidate.image, layout, mappings)
+        start = head - runtime.interpreters_head
+    return RuntimeAddresses(
+        interpreters_head=start + runtime.interpreters_head,
+        current_thread=start + runtime.current_thread if runtime.current_thread else 0,
+        gil=start + runtime.gil if runtime.gil else 0,
+    ), layout
+
+
+def _static_addresses(
+    process: Process, candidate: _Candidate, layout: Layout, mappings: list[Mapping]
+) -> tuple[RuntimeAddresses, Layout]:
+    symbols = candidate.symbols
+    head = symbols.get("interp_head") or find_head(candidate.image, layout, mappings)
+    gil = 0
+    if _LOCK_27 in symbols:
+        # PyThread_allocate_lock (Python/thread_pthread.h): a sem_t on the heap, once there are threads.
+        gil = read_u64(process.memory, symbols[_LOCK_27])
+        layout = replace(layout, gil_size=32)
+    elif all(name in symbols for name in _GIL_36):
+        parts = sorted(symbols[name] for name in _GIL_36)
+        gil = parts[0]
+        layout = replace(layout, gil_size=parts[-1] + _CONDITION_SIZE - gil)
+    current = symbols.get("_PyThreadState_Current", 0)
+    return RuntimeAddresses(interpreters_head=head, current_thread=current, gil=gil), layout

@@ -1,0 +1,1 @@
+"""The target: a live process, its memory, its mappings and its files."""
