@@ -75,14 +75,15 @@ class Capture:
             "SELECT frame.id, kind, a.value, b.value, line, first_line, end_line, column, end_column, flags "
             "FROM frame LEFT JOIN string a ON a.id = function LEFT JOIN string b ON b.id = file ORDER BY frame.id"
         )
-        for number, kind, function, file, *places, flags in rows:
+        for number, kind, function, file, line, first_line, end_line, column, end_column, flags in rows:
             if function is None or file is None:
                 raise self.damaged(f"frame {number} has no name")
             try:
-                frame = Frame(FrameKind(kind), function, file, *places, FrameFlag(flags))
+                known_kind = FrameKind(kind)
             except ValueError as error:
                 raise self.damaged(error) from error
-            yield number, frame
+            places = (line, first_line, end_line, column, end_column)
+            yield number, Frame(known_kind, function, file, *places, FrameFlag(flags))
 
     def stacks(self) -> Iterator[tuple[int, int, int]]:
         """All stacks as (id, parent, frame), each after its parent; the empty stack, 0, is not among them."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from weft.capture import Process, Thread
 from weft.sample import Frame
 
 NO_FRAME = "[no Python frame]"  # stands for the empty stack
+ELIDED_FRAMES = "[frames left out]"  # stands for the middle of a stack that is too deep to show
 
 _LIBRARY = re.compile(r".*/(?:site-packages|dist-packages|lib(?:64)?/python\d+(?:\.\d+)?t?)/(?=.)", re.DOTALL)
 
@@ -41,3 +43,23 @@ def frame_label(frame: Frame) -> str:
     file = escape(short_file(frame.file))
     place = f"{file}:{frame.line}" if frame.line > 0 else file
     return f"{escape(frame.function)} ({place})"
+
+
+def process_name(process: Process) -> str:
+    """What a process runs, in a word: the script or module that Python runs, else the program."""
+    program, *arguments = process.command or (f"process {process.pid}",)
+    name = program.rpartition("/")[2]
+    if name.startswith("python"):
+        for i, argument in enumerate(arguments):
+            if argument == "-m" and i + 1 < len(arguments):
+                return escape(arguments[i + 1])
+            if argument == "-c":
+                break
+            if not argument.startswith("-"):
+                return escape(argument.rpartition("/")[2])
+    return escape(name)
+
+
+def thread_name(thread: Thread) -> str:
+    """A thread as its name and id."""
+    return f"{escape(thread.name)} ({thread.tid})" if thread.name else f"thread {thread.tid}"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
 from weft.capture import Capture, Process, Thread
 from weft.sample import Frame, State
 
+EMPTY = -1  # the frame of the empty stack
 ACTIVE = (State.RUNNING, State.GIL)  # what is shown unless blocked threads are asked for too
 
 
@@ -16,11 +17,11 @@ ACTIVE = (State.RUNNING, State.GIL)  # what is shown unless blocked threads are 
 class Stacks:
     """A prefix tree as two columns: node i is `frame[i]` called by node `parent[i]`, and parent[i] < i.
 
-    Node 0 is the empty stack, no Python frame; its frame is -1, and it is its own parent.
+    Node 0 is the empty stack, no Python frame; its frame is EMPTY, and it is its own parent.
     """
 
     parent: list[int] = field(default_factory=lambda: [0])
-    frame: list[int] = field(default_factory=lambda: [-1])
+    frame: list[int] = field(default_factory=lambda: [EMPTY])
     _nodes: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -105,11 +106,15 @@ class Profile:
             totals=[],
             nodes={0: 0},
             duration_ns=max(0, capture.written_ns - capture.start_ns),
-            idle=idle,
+            idle=True,
         )
         profile._read_stacks(capture)
         profile._read_totals(capture)
-        return profile
+        return profile if idle else profile.active()
+
+    def active(self) -> Self:
+        """The same profile without the time in which threads were blocked."""
+        return replace(self, idle=False, totals=[total for total in self.totals if total.state in ACTIVE])
 
     def _read_stacks(self, capture: Capture) -> None:
         numbers: dict[int, int] = {}  # the capture's frame ids -> self.frames
@@ -129,10 +134,9 @@ class Profile:
                 raise capture.damaged(f"thread {thread} or its process is not there")
             if stack not in self.nodes:
                 raise capture.damaged(f"stack {stack} is not there")
-            if self.idle or state in ACTIVE:
-                total = sums.setdefault((thread, self.nodes[stack], state), [0, 0])
-                total[0] += weight_ns
-                total[1] += ticks
+            total = sums.setdefault((thread, self.nodes[stack], state), [0, 0])
+            total[0] += weight_ns
+            total[1] += ticks
         self.totals = [
             Total(self.threads[thread].process, thread, node, State(state), weight_ns, ticks)
             for (thread, node, state), (weight_ns, ticks) in sorted(sums.items())

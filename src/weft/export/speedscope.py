@@ -1,0 +1,61 @@
+"""speedscope's file format, one time line a thread: https://www.speedscope.app/file-format-schema.json"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from weft.capture import Capture
+from weft.export.spans import LONGEST, events, spans
+from weft.profile.names import ELIDED_FRAMES, NO_FRAME, escape, process_name, thread_name
+from weft.profile.tables import EMPTY, Profile
+from weft.profile.transform import ELIDED, Folded, Paths, by_function, fold
+
+
+def render(capture: Capture, *, idle: bool) -> Iterator[bytes]:
+    """Functions over time, in ns since the recording began; `line` is where a function begins."""
+    profile = Profile.from_capture(capture, idle=idle)
+    folded = fold(profile, by_function)
+    frames: list[dict[str, Any]] = [
+        {"name": escape(name), "file": escape(file), "line": line} for name, file, line in folded.keys
+    ]
+    frames += [{"name": ELIDED_FRAMES}, {"name": NO_FRAME}]
+    weights: dict[int, int] = {}
+    for total in profile.totals:
+        weights[total.thread] = weights.get(total.thread, 0) + total.weight_ns
+    threads = list(weights)
+    head = {
+        "$schema": "https://www.speedscope.app/file-format-schema.json",
+        "exporter": f"weft {profile.meta.get('version', '')}".strip(),
+        "name": ", ".join(process_name(process) for process in profile.processes.values()),
+        "activeProfileIndex": max(range(len(threads)), key=lambda i: weights[threads[i]], default=0),
+        "shared": {"frames": frames},
+    }
+    yield json.dumps(head, separators=(",", ":")).encode()[:-1] + b',"profiles":['
+    paths = Paths(folded.stacks, LONGEST)
+    for i, thread in enumerate(threads):
+        yield b"," if i else b""
+        yield from _thread(capture, profile, folded, paths, thread)
+    yield b"]}\n"
+
+
+def _thread(capture: Capture, profile: Profile, folded: Folded[Any], paths: Paths, thread: int) -> Iterator[bytes]:
+    """One thread as an evented profile."""
+    special = {ELIDED: len(folded.keys), EMPTY: len(folded.keys) + 1}
+    start_ns = capture.start_ns
+    row = profile.threads[thread]
+    name = thread_name(row)
+    if len(profile.processes) > 1:
+        process = profile.processes[row.process]
+        name = f"{process_name(process)} {process.pid} {name}"
+    head = {"type": "evented", "name": name, "unit": "nanoseconds", "startValue": 0}
+    yield json.dumps(head, separators=(",", ":")).encode()[:-1] + b',"events":['
+    end_ns = 0
+    comma = ""
+    timeline = ((span.start_ns, span.end_ns, folded.nodes[span.stack]) for span in spans(capture, profile, thread))
+    for at_ns, begins, frame in events(timeline, paths):
+        end_ns = max(0, at_ns - start_ns)
+        yield f'{comma}{{"type":"{"O" if begins else "C"}","frame":{special.get(frame, frame)},"at":{end_ns}}}'.encode()
+        comma = ","
+    yield f'],"endValue":{end_ns}}}'.encode()

@@ -1,0 +1,1 @@
+"""What a person reads: the text report and the interactive one."""

@@ -1,0 +1,62 @@
+"""The report as data, for programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.capture import Capture
+from weft.profile.quality import Account
+from weft.profile.tables import Profile
+from weft.profile.transform import Cost, by_function, by_line, by_state, costs
+
+
+def as_dict(capture: Capture, *, idle: bool) -> dict[str, Any]:
+    """The report as data: everything, not only the top. Times are in ns."""
+    everything = Profile.from_capture(capture, idle=True)
+    profile = everything if idle else everything.active()
+    states = by_state(everything)
+    return {
+        "meta": profile.meta,
+        "idle": idle,
+        "duration_ns": profile.duration_ns,
+        "weight_ns": profile.weight_ns,
+        "ticks": profile.ticks,
+        "processes": [
+            {
+                "id": process.id,
+                "pid": process.pid,
+                "parent": process.parent,
+                "command": list(process.command),
+                "runtime": process.runtime,
+                "exit_status": process.exit_status,
+            }
+            for process in profile.processes.values()
+        ],
+        "threads": [
+            {
+                "id": thread.id,
+                "process": thread.process,
+                "tid": thread.tid,
+                "name": thread.name,
+                **{f"{state.name.lower()}_ns": weight_ns for state, weight_ns in states[thread.id].items()},
+            }
+            for thread in everything.threads.values()
+        ],
+        "functions": _costs_dicts(costs(profile, by_function), "first_line"),
+        "lines": _costs_dicts(costs(profile, by_line), "line"),
+        "account": Account.from_capture(capture).as_dict(),
+    }
+
+
+def _costs_dicts(rows: dict[tuple[str, str, int], Cost], line_name: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "function": function,
+            "file": file,
+            line_name: line,
+            "self_ns": cost.self_ns,
+            "total_ns": cost.total_ns,
+            "ticks": cost.ticks,
+        }
+        for (function, file, line), cost in sorted(rows.items(), key=lambda row: (-row[1].self_ns, row[0]))
+    ]

@@ -1,0 +1,214 @@
+"""The text report: where the time goes, and how far that can be trusted, on one screen."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from weft.capture import Capture
+from weft.profile.names import NO_FRAME, escape, process_name, short_file, thread_name
+from weft.profile.quality import Account
+from weft.profile.tables import Profile
+from weft.profile.transform import Cost, by_function, by_line, by_state, costs
+from weft.profile.units import amount, duration, share
+from weft.sample import State
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+TOP: Final = 12  # functions and lines in each table
+TOP_THREADS: Final = 16
+FILE_WIDTH: Final = 100  # columns, where the report goes to no terminal
+BAR_WIDTH: Final = 10
+
+Key = tuple[str, str, int]
+
+
+def render(capture: Capture, *, idle: bool, terminal: bool) -> Iterator[bytes]:
+    """The report; in colours and as wide as the terminal if it goes to one."""
+    from rich.console import Console
+
+    out = io.StringIO()
+    width = shutil.get_terminal_size((FILE_WIDTH, 24)).columns if terminal else FILE_WIDTH
+    console = Console(file=out, width=width, force_terminal=terminal, highlight=False, markup=False, emoji=False)
+    for part in _parts(capture, idle=idle):
+        console.print(part)
+    text = out.getvalue() if terminal else "".join(line.rstrip() + "\n" for line in out.getvalue().splitlines())
+    yield text.encode()
+
+
+def _parts(capture: Capture, *, idle: bool) -> Iterator[RenderableType]:
+    everything = Profile.from_capture(capture, idle=True)
+    profile = everything if idle else everything.active()
+    yield from _header(profile)
+    if profile.weight_ns == 0:
+        yield ""
+        blocked = "; every thread was blocked, --idle shows where" if everything.weight_ns else ""
+        yield f"  No samples{blocked}."
+    else:
+        functions = costs(profile, by_function)
+        yield from _functions("Functions by their own time", functions, profile, lambda cost: cost.self_ns)
+        yield from _functions("Functions by time with all that they call", functions, profile, lambda c: c.total_ns)
+        yield from _lines(profile)
+    yield from _threads(everything)
+    yield from _account(Account.from_capture(capture))
+
+
+def _header(profile: Profile) -> Iterator[RenderableType]:
+    from rich.text import Text
+
+    meta = profile.meta
+    for process in profile.processes.values():
+        line = Text.assemble((process_name(process), "bold"), f"  PID {process.pid}", no_wrap=True, overflow="ellipsis")
+        line.append(f"  {escape(process.runtime or 'no Python found')}", "dim")
+        if process.exit_status is not None:
+            line.append(f"  exit status {process.exit_status}", "dim")
+        yield line
+    facts = [
+        duration(profile.duration_ns),
+        f"{profile.rate_hz:,} Hz by {escape(str(meta.get('collector', '?')))}",
+        amount(len(profile.threads), "thread"),
+    ]
+    start_ns = meta.get("start_unix_ns", 0)
+    if isinstance(start_ns, int) and 0 < start_ns < 1 << 62:
+        facts.insert(0, datetime.fromtimestamp(start_ns // 1_000_000_000).astimezone().strftime("%F %T"))
+    yield Text("  ".join(facts), style="dim")
+    yield f"{duration(profile.weight_ns)} of {_time_kind(profile)} in {amount(profile.ticks, 'sample')}"
+
+
+def _time_kind(profile: Profile) -> str:
+    if profile.mode != "wall":
+        return {"cpu": "CPU time", "gil": "time with the GIL"}.get(profile.mode, "time")
+    return "thread time, blocked threads included" if profile.idle else "active thread time"
+
+
+def _heading(title: str) -> RenderableType:
+    from rich.text import Text
+
+    return Text(f"\n{title}", style="bold cyan")
+
+
+def _table(*columns: tuple[str, int | None]) -> Table:
+    """A table without lines; columns are (title, width), None for one of text."""
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 1, 0, 1), pad_edge=True, header_style="dim", show_edge=False)
+    for title, width in columns:
+        if width is None:
+            table.add_column(title, no_wrap=True, overflow="ellipsis")
+        else:
+            table.add_column(title, justify="right", no_wrap=True, min_width=width)
+    return table
+
+
+def _functions(
+    title: str, functions: dict[Key, Cost], profile: Profile, weight: Callable[[Cost], int]
+) -> Iterator[RenderableType]:
+    rows = _top(functions, weight)
+    no_frame = _no_frame(profile)
+    if no_frame.self_ns:
+        rows = sorted([*rows, ((NO_FRAME, "", 0), no_frame)], key=lambda row: -weight(row[1]))[:TOP]
+    table = _table(("self", 7), ("", 8), ("total", 7), ("", 8), ("", None), ("function", None))
+    whole = profile.weight_ns
+    for key, cost in rows:
+        table.add_row(
+            _plain(share(cost.self_ns, whole), "" if cost.self_ns else "dim"),
+            _dim(duration(cost.self_ns)),
+            share(cost.total_ns, whole),
+            _dim(duration(cost.total_ns)),
+            _bar(weight(cost), whole),
+            _name(key),
+        )
+    yield _heading(title)
+    yield table
+
+
+def _lines(profile: Profile) -> Iterator[RenderableType]:
+    table = _table(("self", 7), ("", 8), ("samples", 8), ("", None), ("line", None))
+    for key, cost in _top(costs(profile, by_line), lambda cost: cost.self_ns):
+        whole = profile.weight_ns
+        table.add_row(
+            share(cost.self_ns, whole),
+            _dim(duration(cost.self_ns)),
+            f"{cost.ticks:,}",
+            _bar(cost.self_ns, whole),
+            _name(key),
+        )
+    if table.row_count:
+        yield _heading("Hottest lines")
+        yield table
+
+
+def _threads(everything: Profile) -> Iterator[RenderableType]:
+    states = by_state(everything)
+    busiest = sorted(states, key=lambda thread: (-_active(states[thread]), thread))
+    table = _table(("running", 8), ("GIL wait", 8), ("blocked", 8), ("thread", None))
+    for thread in busiest[:TOP_THREADS]:
+        row = everything.threads[thread]
+        name = thread_name(row)
+        if len(everything.processes) > 1 and row.process in everything.processes:
+            process = everything.processes[row.process]
+            name += f" of {process_name(process)} {process.pid}"
+        table.add_row(*(duration(states[thread][state]) for state in State), _plain(name))
+    yield _heading("Threads")
+    yield table
+    if len(busiest) > TOP_THREADS:
+        yield _dim(f"  and {amount(len(busiest) - TOP_THREADS, 'more thread')}")
+
+
+def _account(account: Account) -> Iterator[RenderableType]:
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False, padding=(0, 1, 0, 1), pad_edge=True)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    alarms = {"warning"} | ({"lost"} if account.lost else set())
+    for subject, text in account.rows():
+        table.add_row(subject, _plain(text, "yellow" if subject in alarms else ""))
+    yield _heading("The honest account")
+    yield table
+
+
+def _top(rows: dict[Key, Cost], weight: Callable[[Cost], int]) -> list[tuple[Key, Cost]]:
+    ordered = sorted(rows.items(), key=lambda row: (-weight(row[1]), row[0]))
+    return [row for row in ordered[:TOP] if weight(row[1]) > 0]
+
+
+def _no_frame(profile: Profile) -> Cost:
+    """What the empty stack cost."""
+    totals = [total for total in profile.totals if total.stack == 0]
+    weight_ns = sum(total.weight_ns for total in totals)
+    return Cost(weight_ns, weight_ns, sum(total.ticks for total in totals))
+
+
+def _active(states: dict[State, int]) -> int:
+    return states[State.RUNNING] + states[State.GIL]
+
+
+def _name(key: Key) -> RenderableType:
+    """A function, or a line of it: name, and the place dimmed."""
+    from rich.text import Text
+
+    name, file, line = key
+    place = escape(short_file(file)) + (f":{line}" if line > 0 else "") if file else ""
+    return Text.assemble(escape(name), "  ", (place, "dim"), no_wrap=True, overflow="ellipsis")
+
+
+def _bar(part: int, whole: int) -> RenderableType:
+    eighths = round(8 * BAR_WIDTH * part / whole)
+    full, rest = divmod(eighths, 8)
+    return _plain(("█" * full + " ▏▎▍▌▋▊▉"[rest]).strip().ljust(BAR_WIDTH), "cyan")
+
+
+def _plain(text: str, style: str = "") -> RenderableType:
+    from rich.text import Text
+
+    return Text(text, style=style)
+
+
+def _dim(text: str) -> RenderableType:
+    return _plain(text, "dim")
