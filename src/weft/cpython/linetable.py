@@ -51,7 +51,8 @@ class LineTable:
             for start, end, position in ranges:
                 self.length = end
                 self._starts.append(start)
-                self._positions.append(position)
+                # A module begins with an instruction of line 0, which is no line (Python/compile.c, RESUME).
+                self._positions.append(position if position.line > 0 else NOWHERE)
         except IndexError:
             raise LineTableError(f"a line table of {len(table)} bytes ends too early") from None
 
