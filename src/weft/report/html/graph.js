@@ -25,7 +25,7 @@ export class FlameGraph {
     this.#box = box;
     [this.#canvas, this.#spacer] = box.children;
     this.#painter = new Painter(this.#canvas);
-    box.addEventListener("scroll", () => this.redraw());
+    box.addEventListener("scroll", () => this.#scrolled());
     box.addEventListener("focus", () => this.redraw());
     box.addEventListener("blur", () => this.redraw());
     box.addEventListener("keydown", (event) => this.#key(event));
@@ -113,6 +113,11 @@ export class FlameGraph {
     const { selected, zoomed } = this.#scene;
     const outlined = selected !== zoomed || this.#box.matches(":focus-visible") ? selected : -1;
     this.#painter.draw({ ...this.#scene, outlined, width, height, levels, top: (level) => this.#top(level) });
+  }
+
+  #scrolled() {
+    this.#hover(-1);
+    this.redraw();
   }
 
   #resized() {
