@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
-from pathlib import Path
 
 import pytest
-from conftest import target_env
+from conftest import TARGETS, target_env
 from hypothesis import given
 from hypothesis import strategies as st
 from interpreters import Interpreter
@@ -15,7 +14,7 @@ from interpreters import Interpreter
 from weft.cpython.layout import Version
 from weft.cpython.linetable import NOWHERE, LineTable, LineTableError, Position
 
-DUMP = Path(__file__).with_name("dump_linetables.py")
+DUMP = TARGETS / "linetables.py"
 
 
 def test_every_offset_is_where_the_interpreter_says(interpreter: Interpreter) -> None:

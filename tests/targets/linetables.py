@@ -1,5 +1,3 @@
-# ruff: noqa: INP001, UP009, UP010, UP031, UP036, PTH, PERF
-# -*- coding: utf-8 -*-
 """Run inside each interpreter: compiles modules of its library and nasty sources, and prints for each code object its
 line table and what the interpreter itself says about every offset, as one line of JSON.
 
@@ -7,7 +5,7 @@ Lines come from PyCode_Addr2Line, the function behind tracebacks; columns from c
 Runs under 2.7 to 3.15.
 """
 
-from __future__ import print_function
+from __future__ import unicode_literals
 
 import ctypes
 import io
