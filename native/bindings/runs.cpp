@@ -1,5 +1,5 @@
 // Runs for Python: columns are bytes of native 64-bit integers, for array('q').frombytes.
-#include "sampler/bind_runs.h"
+#include "bindings/bindings.h"
 
 #include <cstdint>
 #include <stdexcept>

@@ -1,0 +1,61 @@
+#include <nanobind/stl/string.h>
+
+#include <string>
+#include <string_view>
+
+#include "bindings/bindings.h"
+#include "memory/image.h"
+#include "memory/process.h"
+
+namespace nb = nanobind;
+
+namespace weft {
+
+namespace {
+
+constexpr std::size_t kMaxRead = std::size_t{1} << 30;
+
+const char* reason(ReadResult result) {
+    switch (result) {
+        case ReadResult::kOk: break;
+        case ReadResult::kUnmapped: return "not mapped";
+        case ReadResult::kGone: return "the process has ended";
+        case ReadResult::kDenied: return "not permitted";
+    }
+    return "";
+}
+
+// Raises weft.errors.MemoryReadError.
+nb::bytes read(Memory& memory, Address address, std::size_t size) {
+    std::string bytes;
+    ReadResult result = ReadResult::kUnmapped;
+    if (size <= kMaxRead) {
+        bytes.resize(size);
+        result = size == 0 ? ReadResult::kOk : memory.read(address, bytes.data(), size);
+    }
+    if (result != ReadResult::kOk) {
+        const nb::object error = nb::module_::import_("weft.errors").attr("MemoryReadError");
+        PyErr_SetObject(error.ptr(), error(address, size, reason(result)).ptr());
+        throw nb::python_error();
+    }
+    return nb::bytes(bytes.data(), bytes.size());
+}
+
+}  // namespace
+
+void bind_memory(nb::module_& module) {
+    nb::class_<Memory>(module, "Memory").def("read", &read, nb::arg("address"), nb::arg("size"));
+    nb::class_<ProcessMemory, Memory>(module, "ProcessMemory").def(nb::init<pid_t>(), nb::arg("pid"));
+    nb::class_<ImageMemory, Memory>(module, "ImageMemory")
+        .def(nb::init<>())
+        .def(
+            "add_bytes",
+            [](ImageMemory& image, Address begin, const nb::bytes& bytes) {
+                image.add_bytes(begin, std::string(bytes.c_str(), bytes.size()));
+            },
+            nb::arg("begin"), nb::arg("bytes"))
+        .def("add_file", &ImageMemory::add_file, nb::arg("begin"), nb::arg("size"), nb::arg("path"), nb::arg("offset"))
+        .def("add_zeros", &ImageMemory::add_zeros, nb::arg("begin"), nb::arg("size"));
+}
+
+}  // namespace weft

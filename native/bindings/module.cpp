@@ -1,0 +1,8 @@
+#include "bindings/bindings.h"
+
+NB_MODULE(_native, module) {
+    weft::bind_memory(module);
+    weft::bind_python(module);
+    weft::bind_runs(module);
+    weft::bind_sampler(module);
+}

@@ -1,0 +1,144 @@
+#include <nanobind/stl/string_view.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "bindings/bindings.h"
+#include "bindings/convert.h"
+#include "python/code.h"
+#include "python/frames.h"
+#include "python/runtime.h"
+
+namespace nb = nanobind;
+
+namespace weft {
+
+namespace {
+
+const std::map<std::string_view, std::uint32_t Layout::*>& layout_fields() {
+    static const std::map<std::string_view, std::uint32_t Layout::*> fields = {
+#define WEFT_FIELD(name) {#name, &Layout::name},
+        WEFT_LAYOUT_FIELDS(WEFT_FIELD)
+#undef WEFT_FIELD
+    };
+    return fields;
+}
+
+// Reads the threads of one runtime out of any memory, once: for dumps, core files, proofs and tests.
+class PythonReader {
+   public:
+    PythonReader(nb::object memory, const nb::dict& layout, const RuntimeAddresses& addresses)
+        : owner_(std::move(memory)),
+          memory_(nb::cast<Memory&>(owner_)),
+          runtime_(to_layout(layout), addresses),
+          codes_(runtime_.layout(), next_code_),
+          walker_(runtime_) {}
+
+    // ([(address, interpreter, interpreter id, pthread, native id)], loss)
+    nb::tuple threads() {
+        Threads threads;
+        const Loss loss = runtime_.list(memory_, threads);
+        nb::list rows;
+        for (const ThreadState& state : threads.states) {
+            rows.append(
+                nb::make_tuple(state.address, state.interpreter, state.interpreter_id, state.pthread, state.native_id));
+        }
+        return nb::make_tuple(rows, kLossNames[static_cast<std::size_t>(loss)]);
+    }
+
+    // The addresses of thread states that hold a GIL.
+    nb::list gil_holders() {
+        Threads threads;
+        static_cast<void>(runtime_.list(memory_, threads));
+        nb::list holders;
+        for (const Interpreter& interpreter : threads.interpreters) {
+            if (const Address holder = runtime_.gil_holder(memory_, interpreter); holder != 0) {
+                holders.append(holder);
+            }
+        }
+        return holders;
+    }
+
+    // ([(code, instruction, incomplete)] innermost first, loss, anchor)
+    nb::tuple stack(Address address, Address interpreter, Address pthread) {
+        ThreadState state;
+        state.address = address;
+        state.interpreter = interpreter;
+        state.pthread = pthread;
+        PythonStack stack;
+        codes_.begin_sample();
+        walker_.walk(memory_, state, codes_, stack);
+        nb::list frames;
+        for (const PythonFrame& frame : stack.frames) {
+            frames.append(nb::make_tuple(frame.code, frame.instruction, frame.incomplete));
+        }
+        return nb::make_tuple(frames, kLossNames[static_cast<std::size_t>(stack.loss)], stack.anchor);
+    }
+
+    // Code objects that stacks since the last call have named for the first time.
+    nb::list codes() {
+        nb::list rows;
+        for (const CodeDefinition& code : codes_.take_definitions()) {
+            rows.append(to_tuple(code));
+        }
+        return rows;
+    }
+
+   private:
+    nb::object owner_;
+    Memory& memory_;
+    std::uint32_t next_code_ = 1;
+    Runtime runtime_;
+    CodeTable codes_;
+    FrameWalker walker_;
+};
+
+}  // namespace
+
+Layout to_layout(const nb::dict& fields) {
+    Layout layout;
+    for (const auto& [name, value] : fields) {
+        const auto found = layout_fields().find(nb::cast<std::string_view>(name));
+        if (found == layout_fields().end()) {
+            throw nb::value_error("the layout has no such field");
+        }
+        if (!value.is_none()) {
+            layout.*(found->second) = nb::cast<std::uint32_t>(value);
+        }
+    }
+    return layout;
+}
+
+void bind_python(nb::module_& module) {
+    nb::list names;
+    for (const auto& [name, field] : layout_fields()) {
+        names.append(name);
+    }
+    module.attr("LAYOUT_FIELDS") = nb::tuple(names);
+    nb::list losses;
+    for (const std::string_view name : kLossNames) {
+        losses.append(name);
+    }
+    module.attr("LOSSES") = nb::tuple(losses);
+    nb::class_<RuntimeAddresses>(module, "RuntimeAddresses")
+        .def(
+            "__init__",
+            [](RuntimeAddresses* self, Address interpreters_head, Address current_thread, Address gil) {
+                new (self) RuntimeAddresses{interpreters_head, current_thread, gil};
+            },
+            nb::arg("interpreters_head"), nb::arg("current_thread") = 0, nb::arg("gil") = 0)
+        .def_ro("interpreters_head", &RuntimeAddresses::interpreters_head)
+        .def_ro("current_thread", &RuntimeAddresses::current_thread)
+        .def_ro("gil", &RuntimeAddresses::gil);
+    nb::class_<PythonReader>(module, "PythonReader")
+        .def(nb::init<nb::object, const nb::dict&, const RuntimeAddresses&>(), nb::arg("memory"), nb::arg("layout"),
+             nb::arg("addresses"))
+        .def("threads", &PythonReader::threads)
+        .def("gil_holders", &PythonReader::gil_holders)
+        .def("stack", &PythonReader::stack, nb::arg("address"), nb::arg("interpreter"), nb::arg("pthread"))
+        .def("codes", &PythonReader::codes);
+}
+
+}  // namespace weft

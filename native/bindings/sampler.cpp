@@ -1,0 +1,150 @@
+#include <nanobind/stl/string_view.h>
+
+#include "bindings/bindings.h"
+#include "bindings/convert.h"
+#include "sampler/sampler.h"
+
+namespace nb = nanobind;
+
+namespace weft {
+
+namespace {
+
+template <typename Rows, typename Convert>
+nb::list to_list(const Rows& rows, Convert convert) {
+    nb::list list;
+    for (const auto& row : rows) {
+        list.append(convert(row));
+    }
+    return list;
+}
+
+nb::bytes to_bytes(const std::string& text) { return nb::bytes(text.data(), text.size()); }
+
+nb::list events(const Batch& batch) {
+    return to_list(batch.events, [](const Event& event) {
+        return nb::make_tuple(static_cast<int>(event.kind), event.at_ns, event.process, event.thread, event.parent,
+                              event.id, event.value, to_bytes(event.name));
+    });
+}
+
+nb::list codes(const Batch& batch) {
+    return to_list(batch.codes,
+                   [](const CodeRow& row) { return nb::make_tuple(row.process, to_tuple(row.code)); });
+}
+
+nb::list frames(const Batch& batch) {
+    return to_list(batch.frames, [](const FrameRow& row) {
+        return nb::make_tuple(row.id, row.frame.code, row.frame.instruction, row.frame.incomplete);
+    });
+}
+
+nb::list stacks(const Batch& batch) {
+    return to_list(batch.stacks, [](const StackRow& row) { return nb::make_tuple(row.id, row.parent, row.frame); });
+}
+
+nb::list runs(const Batch& batch) {
+    return to_list(batch.runs, [](const ThreadRuns& row) {
+        return nb::make_tuple(row.thread, row.runs.start_ns, row.runs.end_ns, to_bytes(row.runs.bytes));
+    });
+}
+
+nb::list standing(const Batch& batch) {
+    return to_list(batch.standing, [](const StandingChange& row) {
+        nb::object standing = nb::none();
+        if (row.standing) {
+            standing = nb::make_tuple(row.standing->stack, static_cast<int>(row.standing->state),
+                                      row.standing->since_ns);
+        }
+        return nb::make_tuple(row.thread, standing);
+    });
+}
+
+nb::list losses(const Batch& batch) {
+    nb::list rows;
+    for (const ProcessLosses& process : batch.losses) {
+        for (std::size_t i = 0; i < kLossCount; ++i) {
+            const LossTotal& total = process.losses.totals()[i];
+            if (total.count != 0) {
+                rows.append(nb::make_tuple(process.process, kLossNames[i], total.count, total.weight_ns));
+            }
+        }
+    }
+    return rows;
+}
+
+nb::dict account(const Batch& batch) {
+    const Account& totals = batch.account;
+    nb::dict values;
+    values["samples_wanted"] = totals.samples_wanted;
+    values["samples_taken"] = totals.samples_taken;
+    values["samples_late"] = totals.samples_late;
+    values["stacks_whole"] = totals.stacks_whole;
+    values["stacks_truncated"] = totals.stacks_truncated;
+    values["stacks_incomplete_frames"] = totals.stacks_incomplete;
+    values["stacks_still"] = totals.stacks_still;
+    values["holds"] = totals.holds;
+    values["hold_ns_total"] = totals.hold_ns_total;
+    values["hold_ns_max"] = totals.hold_ns_max;
+    values["hold_ns_median"] = totals.hold_ns_median;
+    values["syscalls_interrupted"] = totals.syscalls_interrupted;
+    values["sampler_cpu_ns"] = totals.sampler_cpu_ns;
+    values["cpu_clocks"] = totals.cpu_clocks;
+    values["cpu_clocks_refused"] = totals.cpu_clocks_refused;
+    return values;
+}
+
+nb::object next_batch(Sampler& sampler, double timeout_s) {
+    Batch batch;
+    bool got = false;
+    {
+        const nb::gil_scoped_release release;
+        got = sampler.next_batch(timeout_s, batch);
+    }
+    return got ? nb::cast(std::move(batch)) : nb::none();
+}
+
+}  // namespace
+
+void bind_sampler(nb::module_& module) {
+    nb::enum_<Mode>(module, "Mode").value("WALL", Mode::kWall).value("CPU", Mode::kCpu).value("GIL", Mode::kGil);
+    nb::enum_<AttachResult>(module, "AttachResult")
+        .value("OK", AttachResult::kOk)
+        .value("GONE", AttachResult::kGone)
+        .value("DENIED", AttachResult::kDenied);
+    nb::class_<Batch>(module, "Batch")
+        .def_ro("until_ns", &Batch::until_ns)
+        .def_ro("finished", &Batch::finished)
+        .def_prop_ro("events", &events)
+        .def_prop_ro("codes", &codes)
+        .def_prop_ro("frames", &frames)
+        .def_prop_ro("stacks", &stacks)
+        .def_prop_ro("runs", &runs)
+        .def_prop_ro("standing", &standing)
+        .def_prop_ro("losses", &losses)
+        .def_prop_ro("account", &account);
+    using NoGil = nb::call_guard<nb::gil_scoped_release>;
+    nb::class_<Sampler>(module, "Sampler")
+        .def(
+            "__init__",
+            [](Sampler* self, double rate_hz, Mode mode, bool stop_threads, bool follow_processes,
+               bool use_cpu_clocks) {
+                new (self) Sampler({rate_hz, mode, stop_threads, follow_processes, use_cpu_clocks});
+            },
+            nb::arg("rate_hz"), nb::arg("mode"), nb::arg("stop_threads") = true, nb::arg("follow_processes") = false,
+            nb::arg("use_cpu_clocks") = true)
+        .def("attach", &Sampler::attach, nb::arg("pid"), nb::arg("seize") = false, NoGil())
+        .def(
+            "set_python",
+            [](Sampler& sampler, std::uint32_t process, const nb::dict& layout, const RuntimeAddresses& addresses) {
+                const Layout fields = to_layout(layout);
+                const nb::gil_scoped_release release;
+                sampler.set_python(process, fields, addresses);
+            },
+            nb::arg("process"), nb::arg("layout"), nb::arg("addresses"))
+        .def("set_no_python", &Sampler::set_no_python, nb::arg("process"), NoGil())
+        .def("next_batch", &next_batch, nb::arg("timeout_s"))
+        .def("stop", &Sampler::stop, NoGil());
+}
+
+}  // namespace weft

@@ -1,0 +1,83 @@
+// Code objects of one process: read once when first seen, and checked whenever they are seen again, since the
+// interpreter frees them and uses their addresses anew.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "memory/memory.h"
+#include "python/layout.h"
+#include "python/loss.h"
+
+namespace weft {
+
+// A string of the target, undecoded: `kind` bytes a character (1 Latin-1, 2 UTF-16, 4 UTF-32), 0 for bytes of Python 2.
+struct Text {
+    std::uint32_t kind = 1;
+    std::string bytes;
+    bool cut = false;  // it was longer than weft reads
+};
+
+// What a code object says of itself.
+struct CodeDefinition {
+    std::uint32_t id = 0;
+    std::int32_t first_line = 0;
+    Text filename;
+    Text name;
+    Text qualname;  // empty where the version has none
+    std::string line_table;
+};
+
+Loss read_text(Memory& memory, const Layout& layout, Address object, std::size_t max_characters, Text& text);
+
+// The bytes of a bytes object (str in Python 2).
+Loss read_bytes(Memory& memory, const Layout& layout, Address object, std::size_t max_size, std::string& bytes);
+
+class CodeTable {
+   public:
+    struct Entry {
+        std::uint32_t id = 0;
+        std::int32_t first_traceable = 0;  // byte offset of the first instruction that a frame that has started can be at
+        bool trampoline = false;           // the interpreter's own `__init__` shim, 3.13 on
+    };
+
+    // `next_id` numbers the definitions, and is shared by all tables of a recording. Both must outlive the table.
+    CodeTable(const Layout& layout, std::uint32_t& next_id);
+
+    // The code object at `address`, or null and why not. The pointer holds until the next call.
+    const Entry* lookup(Memory& memory, Address address, Loss& loss);
+
+    // Code objects checked before this call are checked again when they are seen again.
+    void begin_sample() { ++sample_; }
+
+    // Definitions since the last call.
+    std::vector<CodeDefinition> take_definitions() { return std::exchange(definitions_, {}); }
+
+    std::size_t size() const { return entries_.size(); }
+    void clear() { entries_.clear(); }
+
+   private:
+    struct Known {
+        Entry entry;
+        Address name = 0;
+        Address line_table = 0;
+        std::int32_t first_line = 0;
+        std::uint64_t sample = 0;  // in which it was last checked
+    };
+
+    Loss define(Memory& memory, Known& known, Address filename, Address qualname);
+
+    const Layout& layout_;
+    std::uint32_t& next_id_;
+    std::uint32_t header_begin_;
+    std::uint32_t header_size_;
+    Address code_type_ = 0;  // learned from the first code object
+    std::unordered_map<Address, Known> entries_;
+    std::vector<CodeDefinition> definitions_;
+    std::uint64_t sample_ = 1;
+};
+
+}  // namespace weft

@@ -1,0 +1,223 @@
+#include "python/frames.h"
+
+#include <algorithm>
+#include <array>
+
+#include "python/fields.h"
+
+namespace weft {
+
+namespace {
+
+constexpr std::size_t kMaxFrames = 1 << 20;
+constexpr std::size_t kMaxFrameBytes = 512;
+constexpr std::size_t kMaxThreadBytes = 16 << 10;
+constexpr std::uint64_t kMaxChunk = 64 << 20;
+// Chunks are read with the bytes above their top up to this boundary, so that a stack that has grown a little since is
+// still in what was fetched ahead (a chunk is mapped as a whole).
+constexpr std::uint64_t kChunkSlack = 1 << 10;
+
+constexpr std::uint8_t kOwnerGenerator = 1;     // FRAME_OWNED_BY_GENERATOR
+constexpr std::uint8_t kOwnerLast = 4;          // FRAME_OWNED_BY_CSTACK of 3.14, the highest there is
+constexpr std::int32_t kMaxBytecode = 1 << 28;  // bytes
+constexpr std::int32_t kMaxTlbc = 1 << 16;
+
+}  // namespace
+
+FrameWalker::FrameWalker(const Runtime& runtime) : runtime_(runtime), layout_(runtime.layout()) {}
+
+void FrameWalker::walk(Memory& memory, const ThreadState& state, CodeTable& codes, PythonStack& stack) {
+    stack.frames.clear();
+    stack.anchor = 0;
+    Address address = 0;
+    stack.loss = read_thread(memory, state, stack, address);
+    // Brent's cycle search: the tortoise jumps to the hare at each power of two.
+    Address tortoise = 0;
+    std::size_t steps = 0;
+    std::size_t leap = 1;
+    while (stack.loss == Loss::kNone && address != 0) {
+        if (address == tortoise) {
+            stack.loss = Loss::kCycle;
+            break;
+        }
+        if (steps == kMaxFrames) {
+            stack.loss = Loss::kDepth;
+            break;
+        }
+        if (++steps == leap) {
+            tortoise = address;
+            leap *= 2;
+        }
+        RawFrame raw;
+        stack.loss = read_frame(memory, address, raw);
+        if (stack.loss != Loss::kNone) {
+            break;
+        }
+        if (raw.owner >= layout_.frame_owner_shim) {
+            if (stack.anchor == 0) {
+                stack.anchor = address;
+            }
+        } else {
+            stack.loss = add_frame(memory, raw, codes, stack);
+        }
+        address = raw.previous;
+    }
+}
+
+Loss FrameWalker::read_thread(Memory& memory, const ThreadState& state, PythonStack& stack, Address& frame) {
+    std::array<std::byte, kMaxThreadBytes> bytes;
+    const std::uint32_t size = runtime_.thread_read_size();
+    if (const Loss loss = to_loss(memory.read(state.address, bytes.data(), size)); loss != Loss::kNone) {
+        return loss;
+    }
+    const Fields fields(bytes.data(), size, layout_.pointer_size);
+    if (fields.pointer(layout_.thread_interp) != state.interpreter ||
+        fields.pointer(layout_.thread_pthread) != state.pthread) {
+        return Loss::kNoThreadState;  // freed, and its memory used for something else
+    }
+    frame = fields.pointer(layout_.thread_frame);
+    if (present(layout_.cframe_frame) && frame != 0) {
+        stack.anchor = frame;
+        if (const Loss loss = read_pointer(memory, layout_, frame + layout_.cframe_frame, frame);
+            loss != Loss::kNone) {
+            return loss;
+        }
+    }
+    chunk_.begin = chunk_.end = chunk_.previous = 0;
+    if (present(layout_.thread_chunk) && frame != 0) {
+        const Address chunk = fields.pointer(layout_.thread_chunk);
+        const Address top = fields.pointer(layout_.thread_chunk_top);
+        if (chunk != 0) {
+            // A chunk that cannot be read ahead is no loss: each frame is then read where it is met.
+            static_cast<void>(load_chunk(memory, chunk, top));
+        }
+    }
+    return Loss::kNone;
+}
+
+Loss FrameWalker::load_chunk(Memory& memory, Address chunk, Address top) {
+    chunk_.begin = chunk_.end = chunk_.previous = 0;
+    if (top <= chunk || top - chunk > kMaxChunk) {
+        return Loss::kNotAFrame;
+    }
+    const std::uint64_t size = top - chunk;
+    // _PyStackChunk.size is a multiple of the page size (Python/pystate.c, push_chunk), and so is the slack's.
+    const std::uint64_t whole = (size + kChunkSlack - 1) / kChunkSlack * kChunkSlack;
+    chunk_.bytes.resize(whole);
+    if (const Loss loss = to_loss(memory.read(chunk, chunk_.bytes.data(), whole)); loss != Loss::kNone) {
+        return loss;
+    }
+    const Fields fields(chunk_.bytes.data(), size, layout_.pointer_size);
+    chunk_.previous = fields.pointer(layout_.chunk_previous);
+    chunk_.begin = chunk;
+    chunk_.end = top;
+    return Loss::kNone;
+}
+
+bool FrameWalker::enter_chunk_of(Memory& memory, Address frame) {
+    // Frames go down the chunks in order, so only the next one can hold a frame that this one does not: else it lies
+    // in a generator or on the C stack.
+    const Address chunk = chunk_.previous;
+    if (chunk == 0) {
+        return false;
+    }
+    std::array<std::byte, 64> bytes;
+    const std::uint32_t size = std::min<std::uint32_t>(layout_.chunk_data, bytes.size());
+    if (memory.read(chunk, bytes.data(), size) != ReadResult::kOk) {
+        return false;
+    }
+    const Fields fields(bytes.data(), size, layout_.pointer_size);
+    const std::uint64_t top = fields.pointer(layout_.chunk_top) * layout_.pointer_size;
+    const Address end = chunk + layout_.chunk_data + top;
+    if (top > kMaxChunk || frame < chunk || frame >= end) {
+        return false;
+    }
+    return load_chunk(memory, chunk, end) == Loss::kNone;
+}
+
+Loss FrameWalker::read_frame(Memory& memory, Address address, RawFrame& frame) {
+    std::array<std::byte, kMaxFrameBytes> bytes;
+    const std::uint32_t size = std::min<std::uint32_t>(layout_.frame_size, kMaxFrameBytes);
+    const auto inside = [&] { return address >= chunk_.begin && address < chunk_.end; };
+    const std::byte* from = bytes.data();
+    if ((inside() || enter_chunk_of(memory, address)) && size <= chunk_.bytes.size() - (address - chunk_.begin)) {
+        from = chunk_.bytes.data() + (address - chunk_.begin);
+    } else if (const Loss loss = to_loss(memory.read(address, bytes.data(), size)); loss != Loss::kNone) {
+        return loss;
+    }
+    const Fields fields(from, size, layout_.pointer_size);
+    frame.previous = fields.pointer(layout_.frame_previous);
+    frame.code = fields.pointer(layout_.frame_code) & ~static_cast<Address>(layout_.frame_code_tags);
+    if (layout_.instruction_kind == static_cast<std::uint32_t>(Instruction::kPointer)) {
+        frame.instruction = fields.pointer(layout_.frame_instruction);
+    } else {
+        // f_lasti is an int: -1 is kept as such.
+        frame.instruction = static_cast<Address>(fields.get<std::int32_t>(layout_.frame_instruction));
+    }
+    if (present(layout_.frame_owner)) {
+        frame.owner = fields.get<std::uint8_t>(layout_.frame_owner);
+    }
+    if (present(layout_.frame_tlbc_index)) {
+        frame.tlbc_index = fields.get<std::int32_t>(layout_.frame_tlbc_index);
+    }
+    return frame.owner > kOwnerLast ? Loss::kNotAFrame : Loss::kNone;
+}
+
+Loss FrameWalker::instruction_offset(Memory& memory, const RawFrame& raw, std::int32_t& offset) {
+    switch (static_cast<Instruction>(layout_.instruction_kind)) {
+        case Instruction::kByteIndex:
+            offset = static_cast<std::int32_t>(raw.instruction);
+            break;
+        case Instruction::kUnitIndex: {
+            const auto index = static_cast<std::int32_t>(raw.instruction);
+            offset = index < 0 ? -1 : index > kMaxBytecode / 2 ? kMaxBytecode + 1 : index * 2;
+            break;
+        }
+        case Instruction::kPointer: {
+            Address base = raw.code + layout_.code_adaptive;
+            if (raw.tlbc_index > 0 && raw.tlbc_index < kMaxTlbc && present(layout_.code_tlbc)) {
+                // _PyCodeArray (Include/internal/pycore_code.h, 3.14): {Py_ssize_t size; char *entries[]}.
+                Address array = 0;
+                Loss loss = read_pointer(memory, layout_, raw.code + layout_.code_tlbc, array);
+                if (loss == Loss::kNone) {
+                    const Address index = static_cast<Address>(raw.tlbc_index) + 1;
+                    loss = read_pointer(memory, layout_, array + index * layout_.pointer_size, base);
+                }
+                if (loss != Loss::kNone) {
+                    return loss;
+                }
+            }
+            const auto distance = static_cast<std::int64_t>(raw.instruction - base);
+            // prev_instr of a frame that has not started is the unit before the first.
+            if (distance < -2 || distance > kMaxBytecode) {
+                return Loss::kNotAFrame;
+            }
+            offset = static_cast<std::int32_t>(distance);
+            break;
+        }
+    }
+    return offset < -2 || offset > kMaxBytecode ? Loss::kNotAFrame : Loss::kNone;
+}
+
+Loss FrameWalker::add_frame(Memory& memory, const RawFrame& raw, CodeTable& codes, PythonStack& stack) {
+    Loss loss = Loss::kNone;
+    const CodeTable::Entry* entry = codes.lookup(memory, raw.code, loss);
+    if (entry == nullptr) {
+        return loss;
+    }
+    if (entry->trampoline) {
+        return Loss::kNone;
+    }
+    PythonFrame frame;
+    frame.code = entry->id;
+    loss = instruction_offset(memory, raw, frame.instruction);
+    if (loss != Loss::kNone) {
+        return loss;
+    }
+    // _PyFrame_IsIncomplete (Include/internal/pycore_frame.h, 3.12).
+    frame.incomplete = raw.owner != kOwnerGenerator && frame.instruction < entry->first_traceable;
+    stack.frames.push_back(frame);
+    return Loss::kNone;
+}
+
+}  // namespace weft

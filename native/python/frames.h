@@ -1,0 +1,68 @@
+// The walk along one thread state's chain of Python frames.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "memory/memory.h"
+#include "python/code.h"
+#include "python/layout.h"
+#include "python/loss.h"
+#include "python/runtime.h"
+
+namespace weft {
+
+struct PythonFrame {
+    std::uint32_t code = 0;         // CodeDefinition::id
+    std::int32_t instruction = 0;   // byte offset in the bytecode; negative: not started
+    bool incomplete = false;        // pushed, not started: to be shown at the code's first line
+
+    bool operator==(const PythonFrame&) const = default;
+};
+
+// The frames of one thread state, innermost first. With a loss, the frames that were reached are there.
+struct PythonStack {
+    std::vector<PythonFrame> frames;
+    Loss loss = Loss::kNone;
+    // Where the interpreter left its innermost anchor on the C stack; of two thread states of one thread, the one with
+    // the lower address is called by the other. 0: this version leaves none.
+    Address anchor = 0;
+};
+
+class FrameWalker {
+   public:
+    explicit FrameWalker(const Runtime& runtime);
+
+    // Walks the frames of `state` into `stack`, which is emptied first.
+    void walk(Memory& memory, const ThreadState& state, CodeTable& codes, PythonStack& stack);
+
+   private:
+    struct RawFrame {
+        Address previous = 0;
+        Address code = 0;
+        Address instruction = 0;
+        std::uint8_t owner = 0;
+        std::int32_t tlbc_index = 0;
+    };
+
+    // The data stack chunk that the walk is in, read in one piece.
+    struct Chunk {
+        Address previous = 0;
+        Address begin = 0;
+        Address end = 0;
+        std::vector<std::byte> bytes;
+    };
+
+    Loss read_thread(Memory& memory, const ThreadState& state, PythonStack& stack, Address& frame);
+    Loss load_chunk(Memory& memory, Address chunk, Address top);
+    bool enter_chunk_of(Memory& memory, Address frame);
+    Loss read_frame(Memory& memory, Address address, RawFrame& frame);
+    Loss add_frame(Memory& memory, const RawFrame& raw, CodeTable& codes, PythonStack& stack);
+    Loss instruction_offset(Memory& memory, const RawFrame& raw, std::int32_t& offset);
+
+    const Runtime& runtime_;
+    const Layout& layout_;
+    Chunk chunk_;
+};
+
+}  // namespace weft

@@ -1,0 +1,90 @@
+// What the sampler hands to Python: everything that has happened since the last batch.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "python/code.h"
+#include "sampler/runs.h"
+#include "sampler/stacks.h"
+#include "sampler/timeline.h"
+#include "sampler/vocabulary.h"
+
+namespace weft {
+
+struct Event {
+    enum class Kind : std::uint8_t {
+        kProcessStart,  // attached to, forked, or made new by exec
+        kProcessEnd,    // value: the status as of wait(2), -1: not known
+        kThreadStart,
+        kThreadEnd,
+        kThreadName,
+    };
+    Kind kind = Kind::kProcessStart;
+    std::uint64_t at_ns = 0;
+    std::uint32_t process = 0;  // our number for it
+    std::uint32_t thread = 0;   // 0 for events of processes
+    std::uint32_t parent = 0;   // kProcessStart: the process it was forked from, or was before exec; 0: attached to
+    pid_t id = 0;               // pid or tid
+    std::int64_t value = 0;     // kProcessStart: 1 if Python was inherited with the memory (fork)
+    std::string name;           // kThreadStart, kThreadName
+};
+
+struct CodeRow {
+    std::uint32_t process = 0;
+    CodeDefinition code;
+};
+
+struct ThreadRuns {
+    std::uint32_t thread = 0;
+    RunEncoder::Batch runs;
+};
+
+struct StandingChange {
+    std::uint32_t thread = 0;
+    std::optional<Standing> standing;  // none: it stands no more
+};
+
+struct ProcessLosses {
+    std::uint32_t process = 0;
+    Losses losses;
+};
+
+// Totals since the start of the recording.
+struct Account {
+    std::uint64_t samples_wanted = 0;  // ticks that came due
+    std::uint64_t samples_taken = 0;   // stacks that were taken for them
+    std::uint64_t samples_late = 0;    // ticks that the sampler was too late for
+    std::uint64_t stacks_whole = 0;
+    std::uint64_t stacks_truncated = 0;
+    std::uint64_t stacks_incomplete = 0;  // whole, with a frame that had not started yet
+    std::uint64_t stacks_still = 0;       // taken without a stop, of a thread that provably did not run meanwhile
+    std::uint64_t holds = 0;              // stops
+    std::uint64_t hold_ns_total = 0;
+    std::uint64_t hold_ns_max = 0;
+    std::uint64_t hold_ns_median = 0;
+    std::uint64_t syscalls_interrupted = 0;  // stops that met a blocking system call: the kernel restarts most of them
+    std::uint64_t read_calls = 0;
+    std::uint64_t sampler_cpu_ns = 0;
+    std::uint64_t cpu_clocks = 0;        // threads paced by their own CPU clock, ever
+    std::uint64_t cpu_clocks_refused = 0;  // threads paced by the wall clock instead
+};
+
+struct Batch {
+    std::uint64_t until_ns = 0;  // everything up to here is in this batch or an earlier one
+    std::vector<Event> events;
+    std::vector<CodeRow> codes;
+    std::vector<FrameRow> frames;
+    std::vector<StackRow> stacks;
+    std::vector<ThreadRuns> runs;
+    std::vector<StandingChange> standing;
+    std::vector<ProcessLosses> losses;  // of the processes that had any
+    Account account;
+    bool finished = false;  // nothing more will come: every target has ended, or the sampler was stopped
+};
+
+}  // namespace weft

@@ -1,0 +1,204 @@
+// When a thread is due.
+//
+// A running thread is paced by its own CPU clock where the kernel gives us one; then ticks of the wall clock only look
+// for threads that have come to rest. Where it does not, the wall clock's ticks find the running threads too. A thread
+// that has stood still for a time is looked at again after a tenth of that time, so that hundreds of idle threads cost
+// next to nothing.
+
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "sampler/sampler.h"
+
+namespace weft {
+
+namespace {
+
+constexpr std::uint64_t kMillisecond = 1'000'000;
+constexpr std::uint64_t kSecond = 1'000'000'000;
+constexpr std::uint64_t kMaxPause = 20 * kMillisecond;
+constexpr std::uint64_t kScanPeriod = 50 * kMillisecond;
+constexpr std::uint64_t kNever = ~0ULL;
+// Ticks are shifted by up to an eighth of the period either way, against lockstep with what they measure.
+constexpr std::uint64_t kJitterParts = 8;
+constexpr std::uint32_t kSamplesPerPeriod = 8;  // the CPU clock's period is drawn anew every so many samples
+
+}  // namespace
+
+std::uint64_t Sampler::jittered(std::uint64_t ns) {
+    const std::uint64_t range = std::max<std::uint64_t>(ns / kJitterParts, 1);
+    return ns - range + random_() % (2 * range);
+}
+
+// Sets the timer to the next point of the grid at which somebody is due.
+void Sampler::arm_timer(std::uint64_t now_ns) {
+    std::uint64_t due = next_publish_ns_;
+    for (const auto& [id, process] : processes_) {
+        due = std::min(due, process->next_scan_ns);
+        for (const auto& [tid, thread] : process->threads) {
+            due = std::min(due, thread->next_check_ns);
+        }
+    }
+    if (options_.mode == Mode::kGil) {
+        due = now_ns;
+    }
+    const bool armed = deadline_ns_ > now_ns;
+    if (armed && due + period_ns_ > grid_ns_) {
+        return;
+    }
+    const std::uint64_t from = std::max(due, now_ns);
+    grid_ns_ = from - (from - grid_ns_) % period_ns_ + period_ns_;
+    deadline_ns_ = grid_ns_ - period_ns_ + jittered(period_ns_);
+    itimerspec timer{};
+    timer.it_value.tv_sec = static_cast<time_t>(deadline_ns_ / kSecond);
+    timer.it_value.tv_nsec = static_cast<long>(deadline_ns_ % kSecond);
+    timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &timer, nullptr);
+}
+
+void Sampler::tick(std::uint64_t now_ns) {
+    std::vector<SampledThread*> due;
+    for (const auto& [id, process] : processes_) {
+        if (process->next_scan_ns <= now_ns) {
+            process->next_scan_ns = now_ns + kScanPeriod;
+            scan_threads(*process, now_ns);
+        }
+        for (const auto& [tid, thread] : process->threads) {
+            if (thread->next_check_ns <= now_ns) {
+                due.push_back(thread.get());
+            }
+        }
+    }
+    if (options_.mode == Mode::kGil) {
+        for (const auto& [id, process] : processes_) {
+            gil_tick(*process, now_ns);
+        }
+        return;
+    }
+    for (SampledThread* thread : due) {
+        check(*thread, now_ns);
+    }
+}
+
+void Sampler::check(SampledThread& thread, std::uint64_t now_ns) {
+    const std::uint64_t was_due = std::exchange(thread.next_check_ns, now_ns + period_ns_);
+    if (thread.trace == SampledThread::Trace::kInterrupted) {
+        return;  // its stop is on the way
+    }
+    SchedStat stat;
+    if (!thread.files.read(stat)) {
+        thread.next_check_ns = now_ns + kMaxPause;  // ending: its end will be reported, or seen by the next scan
+        return;
+    }
+    if (thread.blocked && *thread.blocked == stat) {
+        thread.timeline.still_standing(now_ns);
+        thread.next_check_ns = now_ns + std::clamp((now_ns - thread.blocked_ns) / 10, period_ns_, kMaxPause);
+        return;
+    }
+    thread.blocked.reset();
+    const ThreadActivity activity = thread.files.activity();
+    if (activity.kind == ThreadActivity::Kind::kBlocked) {
+        take_still(thread, stat, activity, false);
+        return;
+    }
+    if (activity.kind == ThreadActivity::Kind::kGone) {
+        return;
+    }
+    if (thread.clock.valid()) {
+        // Ticks of its own clock pace it; but where they are not given in kernel mode, a thread that has used twice its
+        // period without one is in the kernel.
+        if (own_clock_is_exact(thread) || thread.timeline.unclaimed_cpu_ns(stat) < 2 * period_ns_) {
+            return;
+        }
+    } else if (was_due != 0 && now_ns > was_due + period_ns_) {
+        const std::uint64_t late = (now_ns - was_due) / period_ns_;
+        batch_.account.samples_wanted += late;
+        batch_.account.samples_late += late;
+        thread.process.losses.add(Loss::kLate, late, 0);
+    }
+    stop_to_sample(thread, now_ns);
+}
+
+void Sampler::cpu_tick(SampledThread& thread) {
+    const std::uint64_t now_ns = monotonic_ns();
+    if (options_.mode == Mode::kGil) {
+        return;
+    }
+    thread.next_check_ns = options_.mode == Mode::kCpu && !user_only_ ? kNever : now_ns + 2 * period_ns_;
+    if (thread.trace == SampledThread::Trace::kInterrupted) {
+        ++batch_.account.samples_wanted;
+        ++batch_.account.samples_late;
+        thread.process.losses.add(Loss::kLate, 1, 0);
+        return;
+    }
+    if (thread.files.activity().kind != ThreadActivity::Kind::kBlocked) {
+        thread.blocked.reset();
+        stop_to_sample(thread, now_ns);
+        return;
+    }
+    SchedStat stat;
+    if (thread.files.read(stat)) {
+        if (const ThreadActivity activity = thread.files.activity(); activity.kind == ThreadActivity::Kind::kBlocked) {
+            take_still(thread, stat, activity, true);
+        }
+    }
+}
+
+void Sampler::gil_tick(SampledProcess& process, std::uint64_t now_ns) {
+    const std::uint64_t since = std::exchange(process.gil_tick_ns, now_ns);
+    if (!process.python || since == 0) {
+        return;
+    }
+    for (const Address holder : process.python->gil_holders(process.memory)) {
+        for (const auto& [tid, thread] : process.threads) {
+            if (!process.python->is(thread->python, holder)) {
+                continue;
+            }
+            thread->gil_weight_ns = now_ns - since;
+            SchedStat stat;
+            if (thread->trace == SampledThread::Trace::kInterrupted || !thread->files.read(stat)) {
+                break;
+            }
+            const ThreadActivity activity = thread->files.activity();
+            if (activity.kind == ThreadActivity::Kind::kBlocked) {
+                take_still(*thread, stat, activity, false);
+            } else if (activity.kind != ThreadActivity::Kind::kGone) {
+                stop_to_sample(*thread, now_ns);
+            }
+            break;
+        }
+    }
+}
+
+void Sampler::open_cpu_clock(SampledThread& thread) {
+    if (clocks_refused_ || options_.mode == Mode::kGil) {
+        return;
+    }
+    thread.clock = CpuClock::open(thread.tid, jittered(period_ns_), user_only_);
+    if (!thread.clock.valid() && (errno == EACCES || errno == EPERM) && !user_only_ &&
+        batch_.account.cpu_clocks == 0) {
+        user_only_ = true;
+        thread.clock = CpuClock::open(thread.tid, jittered(period_ns_), user_only_);
+        // Seccomp filters and strict settings refuse the system call as such: do not ask again for every thread.
+        clocks_refused_ = !thread.clock.valid() && (errno == EACCES || errno == EPERM || errno == ENOSYS);
+    }
+    if (!thread.clock.valid()) {
+        ++batch_.account.cpu_clocks_refused;
+        return;
+    }
+    ++batch_.account.cpu_clocks;
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = kClockTag | static_cast<std::uint32_t>(thread.tid);
+    epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, thread.clock.descriptor(), &event);
+}
+
+void Sampler::vary_cpu_clock(SampledThread& thread) {
+    if (thread.clock.valid() && ++thread.samples % kSamplesPerPeriod == 0) {
+        thread.clock.set_period(jittered(period_ns_));
+    }
+}
+
+}  // namespace weft

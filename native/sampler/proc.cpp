@@ -1,0 +1,169 @@
+#include "sampler/proc.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <ctime>
+#include <string_view>
+
+namespace weft {
+
+namespace {
+
+constexpr std::size_t kSmallFile = 256;
+
+Descriptor open_file(const std::string& path) { return Descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC)); }
+
+std::string task_path(pid_t pid, pid_t tid, const char* name) {
+    return "/proc/" + std::to_string(pid) + "/task/" + std::to_string(tid) + "/" + name;
+}
+
+std::string read_file(const std::string& path) {
+    const Descriptor file = open_file(path);
+    std::string text;
+    std::array<char, 4096> buffer;
+    while (file.valid()) {
+        const ssize_t got = ::read(file.get(), buffer.data(), buffer.size());
+        if (got <= 0) {
+            break;
+        }
+        text.append(buffer.data(), static_cast<std::size_t>(got));
+    }
+    return text;
+}
+
+// The next number of `text` in `base`, which may be led by spaces and 0x; what was read is taken off the text.
+template <typename T>
+bool next_number(std::string_view& text, T& value, int base = 10) {
+    const std::size_t begin = text.find_first_not_of(" \t");
+    text.remove_prefix(begin == std::string_view::npos ? text.size() : begin);
+    if (base == 16 && text.starts_with("0x")) {
+        text.remove_prefix(2);
+    }
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+    if (error != std::errc{}) {
+        return false;
+    }
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    return true;
+}
+
+std::string_view status_field(std::string_view status, std::string_view key) {
+    const std::size_t begin = status.find(key);
+    if (begin == std::string_view::npos) {
+        return {};
+    }
+    status.remove_prefix(begin + key.size());
+    return status.substr(0, status.find('\n'));
+}
+
+std::vector<pid_t> numbers_in(const std::string& folder) {
+    std::vector<pid_t> numbers;
+    DIR* directory = opendir(folder.c_str());
+    if (directory == nullptr) {
+        return numbers;
+    }
+    while (const dirent* entry = readdir(directory)) {
+        std::string_view name(entry->d_name);
+        pid_t number = 0;
+        if (next_number(name, number)) {
+            numbers.push_back(number);
+        }
+    }
+    closedir(directory);
+    return numbers;
+}
+
+std::uint64_t read_clock(clockid_t clock) {
+    timespec time{};
+    clock_gettime(clock, &time);
+    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+}  // namespace
+
+ThreadFiles::ThreadFiles(pid_t pid, pid_t tid)
+    : schedstat_(open_file(task_path(pid, tid, "schedstat"))), syscall_(open_file(task_path(pid, tid, "syscall"))) {}
+
+bool ThreadFiles::read(SchedStat& stat) const {
+    std::array<char, kSmallFile> buffer;
+    const ssize_t got = pread(schedstat_.get(), buffer.data(), buffer.size(), 0);
+    if (got <= 0) {
+        return false;
+    }
+    std::string_view text(buffer.data(), static_cast<std::size_t>(got));
+    return next_number(text, stat.cpu_ns) && next_number(text, stat.delay_ns) && next_number(text, stat.switches);
+}
+
+ThreadActivity ThreadFiles::activity() const {
+    ThreadActivity activity;
+    std::array<char, kSmallFile> buffer;
+    const ssize_t got = pread(syscall_.get(), buffer.data(), buffer.size(), 0);
+    if (got <= 0) {
+        // A thread that has ended reads as ESRCH, or as nothing.
+        activity.kind = got < 0 && errno != ESRCH ? ThreadActivity::Kind::kUnknown : ThreadActivity::Kind::kGone;
+        return activity;
+    }
+    std::string_view text(buffer.data(), static_cast<std::size_t>(got));
+    if (text.starts_with("running")) {
+        activity.kind = ThreadActivity::Kind::kRunning;
+        return activity;
+    }
+    if (!next_number(text, activity.syscall)) {
+        return activity;
+    }
+    activity.kind = ThreadActivity::Kind::kBlocked;
+    if (activity.syscall >= 0) {
+        static_cast<void>(next_number(text, activity.first_argument, 16));
+    }
+    return activity;
+}
+
+std::vector<pid_t> list_threads(pid_t pid) { return numbers_in("/proc/" + std::to_string(pid) + "/task"); }
+
+std::vector<pid_t> list_children(pid_t pid) {
+    std::vector<pid_t> children;
+    for (const pid_t tid : list_threads(pid)) {
+        const std::string text = read_file(task_path(pid, tid, "children"));
+        std::string_view rest(text);
+        for (pid_t child = 0; next_number(rest, child);) {
+            children.push_back(child);
+        }
+    }
+    return children;
+}
+
+std::string read_thread_name(pid_t pid, pid_t tid) {
+    std::string name = read_file(task_path(pid, tid, "comm"));
+    if (!name.empty() && name.back() == '\n') {
+        name.pop_back();
+    }
+    return name;
+}
+
+ThreadIds read_thread_ids(pid_t tid) {
+    ThreadIds ids;
+    // /proc/TID is there for every thread, though it is not listed.
+    const std::string status = read_file("/proc/" + std::to_string(tid) + "/status");
+    std::string_view field = status_field(status, "\nTgid:");
+    static_cast<void>(next_number(field, ids.process));
+    field = status_field(status, "\nPPid:");
+    static_cast<void>(next_number(field, ids.parent));
+    // NSpid: one number a namespace, the innermost last (kernel 4.1).
+    field = status_field(status, "\nNSpid:");
+    while (next_number(field, ids.inner_tid)) {
+    }
+    if (ids.inner_tid == 0) {
+        ids.inner_tid = tid;
+    }
+    return ids;
+}
+
+std::uint64_t monotonic_ns() { return read_clock(CLOCK_MONOTONIC); }
+std::uint64_t own_cpu_ns() { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
+
+}  // namespace weft

@@ -1,0 +1,66 @@
+// The files of /proc that the sampler reads once per sample or tick, kept open.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "memory/descriptor.h"
+#include "memory/memory.h"
+
+namespace weft {
+
+// /proc/PID/task/TID/schedstat: "CPU time, run delay, times switched in" (Documentation/scheduler/sched-stats.rst).
+// For a thread that is on a CPU the times lag by up to a scheduler tick; the count is exact.
+struct SchedStat {
+    std::uint64_t cpu_ns = 0;
+    std::uint64_t delay_ns = 0;  // ready, and waiting for a CPU
+    std::uint64_t switches = 0;
+
+    bool operator==(const SchedStat&) const = default;
+};
+
+// /proc/PID/task/TID/syscall (fs/proc/base.c, proc_pid_syscall).
+struct ThreadActivity {
+    enum class Kind : std::uint8_t {
+        kRunning,  // on a CPU, or ready
+        kBlocked,  // not running; `syscall` says in what
+        kGone,
+        kUnknown,  // the file is not there, or forbidden
+    };
+    Kind kind = Kind::kUnknown;
+    std::int64_t syscall = -1;    // its number; -1: blocked outside of one (a page fault)
+    Address first_argument = 0;
+};
+
+class ThreadFiles {
+   public:
+    ThreadFiles() = default;
+    ThreadFiles(pid_t pid, pid_t tid);
+
+    bool read(SchedStat& stat) const;  // false: gone, or the kernel has no schedstat
+    ThreadActivity activity() const;
+
+   private:
+    Descriptor schedstat_;
+    Descriptor syscall_;
+};
+
+std::vector<pid_t> list_threads(pid_t pid);
+std::vector<pid_t> list_children(pid_t pid);  // of all its threads
+std::string read_thread_name(pid_t pid, pid_t tid);
+
+// What /proc/PID/task/TID/status says of ids: the process, and the thread's number in its own pid namespace.
+struct ThreadIds {
+    pid_t process = 0;  // 0: gone
+    pid_t parent = 0;
+    pid_t inner_tid = 0;
+};
+ThreadIds read_thread_ids(pid_t tid);
+
+std::uint64_t monotonic_ns();
+std::uint64_t own_cpu_ns();  // of the calling thread
+
+}  // namespace weft

@@ -1,0 +1,142 @@
+#include "sampler/python_target.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "python/fields.h"
+
+namespace weft {
+
+namespace {
+
+// struct pthread's tid (glibc nptl/descr.h; musl src/internal/pthread_impl.h). Other values there are no thread of the
+// process, so both can be tried.
+constexpr Address kGlibcTid = 0x2d0;
+constexpr Address kMuslTid = 0x30;
+constexpr std::size_t kCodesKept = 1 << 18;
+
+}  // namespace
+
+PythonTarget::PythonTarget(const Layout& layout, const RuntimeAddresses& addresses, std::uint32_t& next_code_id)
+    : runtime_(layout, addresses), codes_(runtime_.layout(), next_code_id), walker_(runtime_) {}
+
+void PythonTarget::list(Memory& memory) {
+    // A list that changes under the read is listed as far as it goes, and again at the next look that misses a thread.
+    static_cast<void>(runtime_.list(memory, threads_));
+    ++listing_;
+    tids_.clear();
+    for (const ThreadState& state : threads_.states) {
+        std::int32_t glibc = 0;
+        std::int32_t musl = 0;
+        static_cast<void>(memory.read(state.pthread + kGlibcTid, &glibc, sizeof glibc));
+        static_cast<void>(memory.read(state.pthread + kMuslTid, &musl, sizeof musl));
+        tids_[state.pthread] = static_cast<std::uint64_t>(static_cast<std::uint32_t>(glibc)) << 32 |
+                               static_cast<std::uint32_t>(musl);
+    }
+}
+
+bool PythonTarget::is(const PythonThread& thread, Address pthread) const {
+    if (thread.pthread != 0) {
+        return thread.pthread == pthread;
+    }
+    const auto found = tids_.find(pthread);
+    const auto tid = static_cast<std::uint32_t>(thread.inner_tid);
+    return found != tids_.end() && (static_cast<std::uint32_t>(found->second >> 32) == tid ||
+                                    static_cast<std::uint32_t>(found->second) == tid);
+}
+
+void PythonTarget::join(PythonThread& thread) const {
+    thread.states.clear();
+    thread.joined_to = listing_;
+    for (const ThreadState& state : threads_.states) {
+        if (is(thread, state.pthread)) {
+            thread.states.push_back(state);
+        }
+    }
+    // Called ones first: later interpreters are entered from earlier ones. Anchors on the C stack, where there are any,
+    // decide after the walk.
+    std::ranges::stable_sort(thread.states, std::greater{}, &ThreadState::interpreter_id);
+}
+
+void PythonTarget::walk_states(const PythonThread& thread, PythonStack& stack) {
+    stack.frames.clear();
+    stack.loss = Loss::kNone;
+    if (thread.states.size() == 1) {
+        walker_.walk(read_ahead_, thread.states.front(), codes_, stack);
+        return;
+    }
+    // A thread with several interpreters runs one inside the other.
+    parts_.resize(thread.states.size());
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+        walker_.walk(read_ahead_, thread.states[i], codes_, parts_[i]);
+    }
+    std::ranges::stable_sort(parts_, [](const PythonStack& a, const PythonStack& b) {
+        return a.anchor != 0 && b.anchor != 0 && a.anchor < b.anchor;
+    });
+    for (const PythonStack& part : parts_) {
+        stack.frames.insert(stack.frames.end(), part.frames.begin(), part.frames.end());
+        if (part.loss != Loss::kNone) {
+            stack.loss = part.loss;
+        }
+    }
+}
+
+bool PythonTarget::look(ProcessMemory& memory, PythonThread& thread, Address pthread, PythonStack& stack) {
+    read_ahead_.begin(memory, thread.plan);
+    if (codes_.size() > kCodesKept) {
+        codes_.clear();
+    }
+    codes_.begin_sample();
+    if (pthread != 0 && pthread != thread.pthread) {
+        thread.pthread = pthread;
+        thread.joined_to = 0;
+    }
+    // A thread without a thread state may get one at any time, and a new one is listed before its thread has entered its
+    // name (PyThreadState_New runs in the parent): look again after 1, 2, 4, ... samples.
+    const bool look_again = thread.states.empty() && std::has_single_bit(thread.empty_looks);
+    if (listing_ == 0 || look_again || runtime_.has_grown(read_ahead_, threads_)) {
+        list(memory);
+    }
+    if (thread.joined_to != listing_) {
+        join(thread);
+    }
+    walk_states(thread, stack);
+    if (stack.loss == Loss::kNoThreadState) {
+        list(memory);
+        join(thread);
+        walk_states(thread, stack);
+    }
+    read_ahead_.end(thread.plan);
+    thread.empty_looks = thread.states.empty() ? thread.empty_looks + 1 : 0;
+    return !thread.states.empty();
+}
+
+std::vector<Address> PythonTarget::gil_holders(ProcessMemory& memory) {
+    std::vector<Address> holders;
+    if (listing_ == 0 || runtime_.has_grown(memory, threads_)) {
+        list(memory);
+    }
+    std::vector<Address> gils;
+    for (const Interpreter& interpreter : threads_.interpreters) {
+        // Interpreters may share a GIL; up to 3.11 all do.
+        if (std::ranges::find(gils, interpreter.gil) != gils.end()) {
+            continue;
+        }
+        gils.push_back(interpreter.gil);
+        const Address holder = runtime_.gil_holder(memory, interpreter);
+        const auto state = std::ranges::find(threads_.states, holder, &ThreadState::address);
+        if (state != threads_.states.end()) {
+            holders.push_back(state->pthread);
+        }
+    }
+    return holders;
+}
+
+bool PythonTarget::is_gil(Address address) const {
+    const std::uint32_t size = runtime_.layout().gil_size;
+    return present(size) && std::ranges::any_of(threads_.interpreters, [&](const Interpreter& interpreter) {
+        return interpreter.gil != 0 && address >= interpreter.gil && address - interpreter.gil < size;
+    });
+}
+
+}  // namespace weft

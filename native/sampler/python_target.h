@@ -1,0 +1,66 @@
+// The Python side of one process: its runtime, its code objects, and which thread states belong to which thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "memory/read_ahead.h"
+#include "python/code.h"
+#include "python/frames.h"
+#include "python/runtime.h"
+
+namespace weft {
+
+// What the sampler keeps of one thread for its Python stack.
+struct PythonThread {
+    pid_t inner_tid = 0;  // in the target's pid namespace
+    Address pthread = 0;  // pthread_self; 0: not known yet
+    std::vector<ThreadState> states;
+    std::uint64_t joined_to = 0;    // the listing that `states` come from
+    std::uint32_t empty_looks = 0;  // looks that found no thread state
+    ReadPlan plan;
+};
+
+class PythonTarget {
+   public:
+    PythonTarget(const Layout& layout, const RuntimeAddresses& addresses, std::uint32_t& next_code_id);
+    PythonTarget(const PythonTarget&) = delete;
+    PythonTarget& operator=(const PythonTarget&) = delete;
+
+    // Reads the Python stack of one thread that does not run meanwhile. `pthread` is its fs base where it is known, else
+    // 0. Returns false if the thread has no thread state: it has never run Python.
+    bool look(ProcessMemory& memory, PythonThread& thread, Address pthread, PythonStack& stack);
+
+    // The pthread_self of the thread that holds the GIL, for each GIL that is held.
+    std::vector<Address> gil_holders(ProcessMemory& memory);
+
+    // Whether the thread is the one that `pthread` names.
+    bool is(const PythonThread& thread, Address pthread) const;
+
+    // Whether `address` lies in a GIL: a thread that waits there waits for the GIL.
+    bool is_gil(Address address) const;
+
+    const Runtime& runtime() const { return runtime_; }
+    CodeTable& codes() { return codes_; }
+    std::uint64_t read_calls() const { return read_ahead_.calls(); }
+
+   private:
+    void list(Memory& memory);
+    void join(PythonThread& thread) const;
+    void walk_states(const PythonThread& thread, PythonStack& stack);
+
+    Runtime runtime_;
+    CodeTable codes_;
+    FrameWalker walker_;
+    ReadAhead read_ahead_;
+    Threads threads_;
+    std::uint64_t listing_ = 0;  // counts calls of list()
+    std::unordered_map<Address, std::uint64_t> tids_;  // pthread_self -> tid, as glibc or musl keeps it
+    PythonStack part_;
+    std::vector<PythonStack> parts_;
+};
+
+}  // namespace weft

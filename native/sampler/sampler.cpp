@@ -1,0 +1,297 @@
+#include "sampler/sampler.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <stdexcept>
+
+namespace weft {
+
+namespace {
+
+constexpr std::uint64_t kPublishPeriod = 250'000'000;
+constexpr std::size_t kMaxBatches = 120;  // half a minute: what the recorder may be behind before samples are dropped
+constexpr int kMaxEvents = 64;
+
+// SIGCHLD tells that a tracee has something to report. The sampler takes it in epoll_pwait; should the kernel give it to
+// another thread of the process, the handler passes it on. Process-wide, as signal handlers are: one sampler at a time.
+std::atomic<int> g_wakeup{-1};
+thread_local bool t_is_sampler = false;
+
+void on_sigchld(int /*signal*/) {
+    if (!t_is_sampler) {
+        const int saved = errno;
+        const std::uint64_t one = 1;
+        static_cast<void>(!write(g_wakeup.load(), &one, sizeof one));
+        errno = saved;
+    }
+}
+
+void watch(int epoll, int descriptor, std::uint64_t tag) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = tag;
+    epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event);
+}
+
+void drain(int descriptor) {
+    std::uint64_t count = 0;
+    static_cast<void>(!read(descriptor, &count, sizeof count));
+}
+
+}  // namespace
+
+Sampler::Sampler(const SamplerOptions& options)
+    : options_(options),
+      period_ns_(static_cast<std::uint64_t>(1e9 / options.rate_hz)),
+      random_(static_cast<std::minstd_rand::result_type>(monotonic_ns())),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
+      wakeup_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    if (!epoll_.valid() || !timer_.valid() || !wakeup_.valid()) {
+        throw std::runtime_error("no file descriptor left for the sampler; raise the limit (ulimit -n)");
+    }
+    int none = -1;
+    if (!g_wakeup.compare_exchange_strong(none, wakeup_.get())) {
+        throw std::runtime_error("another recording runs in this process");
+    }
+    clocks_refused_ = !options.use_cpu_clocks;
+    watch(epoll_.get(), timer_.get(), kTimerTag);
+    watch(epoll_.get(), wakeup_.get(), kWakeupTag);
+    thread_ = std::thread([this] { run(); });
+}
+
+Sampler::~Sampler() {
+    stop();
+    g_wakeup.store(-1);
+}
+
+// ---- Python's threads
+
+void Sampler::call(const Command& command) {
+    std::mutex done_mutex;
+    std::condition_variable done_signal;
+    bool done = false;
+    {
+        const std::lock_guard lock(mutex_);
+        if (finished_) {
+            return;
+        }
+        commands_.emplace_back([&] {
+            command();
+            const std::lock_guard done_lock(done_mutex);
+            done = true;
+            done_signal.notify_one();
+        });
+    }
+    const std::uint64_t one = 1;
+    static_cast<void>(!write(wakeup_.get(), &one, sizeof one));
+    std::unique_lock lock(done_mutex);
+    done_signal.wait(lock, [&] { return done; });
+}
+
+AttachResult Sampler::attach(pid_t pid, bool seize) {
+    AttachResult result = AttachResult::kGone;
+    call([&] { result = attach_now(pid, seize); });
+    return result;
+}
+
+void Sampler::set_python(std::uint32_t process, const Layout& layout, const RuntimeAddresses& addresses) {
+    call([&] {
+        if (const auto found = processes_.find(process); found != processes_.end()) {
+            SampledProcess& target = *found->second;
+            target.layout = layout;
+            target.addresses = addresses;
+            target.python = std::make_unique<PythonTarget>(layout, addresses, next_code_);
+            target.python_state = SampledProcess::Python::kFound;
+        }
+    });
+}
+
+void Sampler::set_no_python(std::uint32_t process) {
+    call([&] {
+        if (const auto found = processes_.find(process); found != processes_.end()) {
+            found->second->python_state = SampledProcess::Python::kNone;
+        }
+    });
+}
+
+bool Sampler::next_batch(double timeout_s, Batch& batch) {
+    std::unique_lock lock(mutex_);
+    if (!batches_ready_.wait_for(lock, std::chrono::duration<double>(timeout_s), [&] { return !batches_.empty(); })) {
+        return false;
+    }
+    batch = std::move(batches_.front());
+    batches_.pop_front();
+    return true;
+}
+
+void Sampler::stop() {
+    {
+        const std::lock_guard lock(mutex_);
+        stopping_ = true;
+    }
+    const std::uint64_t one = 1;
+    static_cast<void>(!write(wakeup_.get(), &one, sizeof one));
+    if (thread_.joinable()) {
+        thread_.join();
+    }
+}
+
+bool Sampler::behind() {
+    const std::lock_guard lock(mutex_);
+    return batches_.size() >= kMaxBatches;
+}
+
+// ---- the sampler's thread
+
+void Sampler::run() {
+    t_is_sampler = true;
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, nullptr);
+    // Without a handler the signal would be thrown away before it could interrupt the wait.
+    struct sigaction handler{};
+    handler.sa_handler = on_sigchld;
+    handler.sa_flags = SA_RESTART;
+    struct sigaction previous{};
+    sigaction(SIGCHLD, &handler, &previous);
+    prctl(PR_SET_TIMERSLACK, 1UL);
+    prctl(PR_SET_NAME, "weft-sampler");
+
+    grid_ns_ = monotonic_ns();
+    next_publish_ns_ = grid_ns_ + kPublishPeriod;
+    bool going = true;
+    while (going) {
+        wait();
+        take_sigchld();
+        run_commands();
+        const std::uint64_t now_ns = monotonic_ns();
+        if (now_ns >= next_publish_ns_) {
+            publish(false);
+            next_publish_ns_ = now_ns + kPublishPeriod;
+        }
+        const std::lock_guard lock(mutex_);
+        going = !stopping_ && !(ever_attached_ && processes_.empty());
+    }
+    end_recording();
+    sigaction(SIGCHLD, &previous, nullptr);
+    // The thread ends here, and with it the tracer: the kernel lets go of every tracee, whatever it is doing.
+}
+
+void Sampler::wait() {
+    std::array<epoll_event, kMaxEvents> events;
+    arm_timer(monotonic_ns());
+    sigset_t mask;
+    sigfillset(&mask);
+    sigdelset(&mask, SIGCHLD);
+    const int count = epoll_pwait(epoll_.get(), events.data(), kMaxEvents, -1, &mask);
+    sigchld_ = count < 0;  // EINTR
+    for (int i = 0; i < count; ++i) {
+        const std::uint64_t tag = events[static_cast<std::size_t>(i)].data.u64;
+        const auto id = static_cast<std::uint32_t>(tag);
+        if (tag == kTimerTag) {
+            drain(timer_.get());
+            tick(monotonic_ns());
+        } else if (tag == kWakeupTag) {
+            drain(wakeup_.get());
+            sigchld_ = true;  // perhaps
+        } else if ((tag & kProcessTag) != 0) {
+            take_stops();  // of a tracee the end is reported, with its status
+            if (const auto found = processes_.find(id); found != processes_.end()) {
+                end_process(*found->second, -1);
+            }
+        } else if (const auto found = by_tid_.find(static_cast<pid_t>(id)); found != by_tid_.end()) {
+            if ((events[static_cast<std::size_t>(i)].events & EPOLLIN) != 0) {
+                cpu_tick(*found->second);
+            } else {
+                found->second->clock = CpuClock();  // EPOLLHUP: the thread has ended
+            }
+        }
+    }
+}
+
+// Signals of stops that were taken already are taken off before they wake us for nothing. One signal may stand for many
+// stops, so all are looked at, unless there is but one tracee.
+void Sampler::take_sigchld() {
+    if (quick_stop_) {
+        quick_stop_ = false;
+        sigset_t mask;
+        sigemptyset(&mask);
+        sigaddset(&mask, SIGCHLD);
+        const timespec now{};
+        static_cast<void>(sigtimedwait(&mask, nullptr, &now));
+        sigchld_ = sigchld_ || by_tid_.size() > 1;
+    }
+    if (std::exchange(sigchld_, false)) {
+        take_stops();
+    }
+}
+
+void Sampler::run_commands() {
+    std::vector<Command> commands;
+    {
+        const std::lock_guard lock(mutex_);
+        commands.swap(commands_);
+    }
+    for (const Command& command : commands) {
+        command();
+    }
+}
+
+void Sampler::publish(bool finished) {
+    for (const auto& [id, process] : processes_) {
+        for (const auto& [tid, thread] : process->threads) {
+            collect(*thread);
+        }
+        batch_.losses.push_back({id, process->losses});
+    }
+    batch_.frames = stacks_.take_frames();
+    batch_.stacks = stacks_.take_stacks();
+    batch_.until_ns = monotonic_ns();
+    batch_.finished = finished;
+    Account& account = batch_.account;
+    account.holds = holds_.count();
+    account.hold_ns_total = holds_.total_ns();
+    account.hold_ns_max = holds_.max_ns();
+    account.hold_ns_median = holds_.median_ns();
+    account.sampler_cpu_ns = own_cpu_ns();
+    Batch next;
+    next.account = account;
+    {
+        const std::lock_guard lock(mutex_);
+        batches_.push_back(std::exchange(batch_, std::move(next)));
+    }
+    batches_ready_.notify_one();
+}
+
+// What the thread's timeline has gathered since the last batch.
+void Sampler::collect(SampledThread& thread) {
+    if (thread.timeline.runs().size() > 0) {
+        batch_.runs.push_back({thread.id, thread.timeline.runs().take()});
+    }
+    if (thread.timeline.take_standing_changed()) {
+        batch_.standing.push_back({thread.id, thread.timeline.standing()});
+    }
+}
+
+void Sampler::end_recording() {
+    while (!processes_.empty()) {
+        end_process(*processes_.begin()->second, -1);
+    }
+    publish(true);
+    {
+        const std::lock_guard lock(mutex_);
+        finished_ = true;
+    }
+    run_commands();  // of callers that came too late: they must not wait for ever
+}
+
+}  // namespace weft

@@ -1,0 +1,166 @@
+// The sampler: one thread of ours that paces, stops, reads and accounts for every thread of the targets.
+//
+//   pacing.cpp     when a thread is due: its own CPU clock, and the ticks of the wall clock
+//   taking.cpp     one sample: stop or no stop, read, account
+//   following.cpp  processes and threads that come and go; ptrace's reports
+//   sampler.cpp    the loop around them, and the border to Python's threads
+//
+// Python's side calls the public functions from any thread; all else happens on the sampler's own thread, which is the
+// tracer of all tracees.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "sampler/batch.h"
+#include "sampler/holds.h"
+#include "sampler/target.h"
+#include "sampler/tracer.h"
+#include "sampler/vocabulary.h"
+
+namespace weft {
+
+struct SamplerOptions {
+    double rate_hz = 99;
+    Mode mode = Mode::kWall;
+    bool stop_threads = true;      // false: collector peek
+    bool follow_processes = false;
+    bool use_cpu_clocks = true;
+};
+
+// A frame of this code is no frame: its instruction is the Loss that cut the stack off at its root.
+inline constexpr std::uint32_t kMarkerCode = 0;
+
+enum class AttachResult : std::uint8_t { kOk, kGone, kDenied };
+
+class Sampler {
+   public:
+    explicit Sampler(const SamplerOptions& options);
+    ~Sampler();
+    Sampler(const Sampler&) = delete;
+    Sampler& operator=(const Sampler&) = delete;
+
+    // Samples the process from now on. `seize`: take hold of all its threads at once, so that nothing of what it does next
+    // is missed (a command that we launch, and that waits for us).
+    AttachResult attach(pid_t pid, bool seize);
+
+    // Tells what was found out about a process: where its Python is, or that it has none. A process that has ended is
+    // ignored.
+    void set_python(std::uint32_t process, const Layout& layout, const RuntimeAddresses& addresses);
+    void set_no_python(std::uint32_t process);
+
+    // Waits for the next batch; false if none came in time.
+    bool next_batch(double timeout_s, Batch& batch);
+
+    // Ends the sampling: what is left comes as the last batch. The targets are let go.
+    void stop();
+
+   private:
+    using Command = std::function<void()>;
+
+    // sampler.cpp
+    void run();
+    void wait();
+    void take_sigchld();
+    void run_commands();
+    void call(const Command& command);  // on the sampler's thread, to the end
+    void publish(bool finished);
+    void collect(SampledThread& thread);
+    void end_recording();
+
+    // pacing.cpp
+    void arm_timer(std::uint64_t now_ns);
+    void tick(std::uint64_t now_ns);
+    void check(SampledThread& thread, std::uint64_t now_ns);
+    void cpu_tick(SampledThread& thread);
+    void gil_tick(SampledProcess& process, std::uint64_t now_ns);
+    void open_cpu_clock(SampledThread& thread);
+    void vary_cpu_clock(SampledThread& thread);
+    std::uint64_t jittered(std::uint64_t ns);
+    bool own_clock_is_exact(const SampledThread& thread) const { return thread.clock.valid() && !user_only_; }
+
+    // taking.cpp
+    struct Look {
+        bool taken = false;  // stack_ holds the thread's stack
+        Loss loss = Loss::kNone;
+        SchedStat stat;
+    };
+    void stop_to_sample(SampledThread& thread, std::uint64_t now_ns);
+    Look look_at_stopped(SampledThread& thread);
+    void account_stopped(SampledThread& thread, const Look& look, std::uint64_t held_ns);
+    void take_still(SampledThread& thread, const SchedStat& before, const ThreadActivity& activity, bool cpu_was_due);
+    void take_moving(SampledThread& thread);
+    Look look_at(SampledThread& thread, Address pthread, PythonStack& stack);
+    std::uint32_t intern(SampledThread& thread);
+    void account_running(SampledThread& thread, std::uint64_t now_ns, const SchedStat& stat, std::uint32_t stack);
+    void account_holder(SampledThread& thread, std::uint64_t now_ns, std::uint32_t stack);
+    void lose(SampledThread& thread, Loss loss);
+    bool behind();
+
+    // following.cpp
+    AttachResult attach_now(pid_t pid, bool seize);
+    SampledProcess& add_process(pid_t pid, std::uint32_t parent, bool inherited_python);
+    SampledThread* add_thread(SampledProcess& process, pid_t tid, SampledThread::Trace trace);
+    AttachResult seize_all(SampledProcess& process);
+    void scan_threads(SampledProcess& process, std::uint64_t now_ns);
+    void take_stops();
+    void take_stop(pid_t tid, const tracer::Stop& stop);
+    SampledThread* adopt(pid_t tid);
+    void replaced_by_exec(SampledThread& thread);
+    void end_thread(SampledThread& thread);
+    void end_process(SampledProcess& process, int status);
+
+    // What an event of epoll_ is about; the low half is the process's number or the tid.
+    static constexpr std::uint64_t kTimerTag = 1ULL << 32;
+    static constexpr std::uint64_t kWakeupTag = 2ULL << 32;
+    static constexpr std::uint64_t kProcessTag = 4ULL << 32;
+    static constexpr std::uint64_t kClockTag = 8ULL << 32;
+
+    const SamplerOptions options_;
+    const std::uint64_t period_ns_;
+
+    std::map<std::uint32_t, std::unique_ptr<SampledProcess>> processes_;
+    std::unordered_map<pid_t, SampledThread*> by_tid_;
+    std::uint32_t next_process_ = 1;
+    std::uint32_t next_thread_ = 1;
+    std::uint32_t next_code_ = 1;
+    StackTable stacks_;
+    PythonStack stack_;
+    PythonStack second_look_;
+    Batch batch_;
+    Holds holds_;
+    bool user_only_ = false;      // the kernel gives us ticks in user mode alone
+    bool clocks_refused_ = false;  // and none at all
+    bool ever_attached_ = false;
+    bool quick_stop_ = false;  // a stop was taken before its SIGCHLD
+    bool sigchld_ = false;     // one has come, and what it tells of has not been taken
+
+    std::minstd_rand random_;
+    std::uint64_t grid_ns_ = 0;      // the undisturbed time of the next tick
+    std::uint64_t deadline_ns_ = 0;  // the time that the timer is set to
+    std::uint64_t next_publish_ns_ = 0;
+
+    Descriptor epoll_;
+    Descriptor timer_;
+    Descriptor wakeup_;  // commands, and SIGCHLD that another thread has got
+
+    std::mutex mutex_;
+    std::condition_variable batches_ready_;
+    std::deque<Batch> batches_;
+    std::vector<Command> commands_;
+    bool stopping_ = false;
+    bool finished_ = false;
+    std::thread thread_;
+};
+
+}  // namespace weft

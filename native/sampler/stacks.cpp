@@ -1,0 +1,84 @@
+#include "sampler/stacks.h"
+
+#include <ranges>
+
+namespace weft {
+
+namespace {
+
+constexpr std::size_t kFirstSlots = 1 << 10;
+// A program that never shows a stack twice must not fill our memory: past this many (64 MB) the table forgets, and the
+// same stack may get a second number, which readers merge.
+constexpr std::size_t kMaxEntries = 2 << 20;
+
+}  // namespace
+
+void IdMap::clear() {
+    slots_.assign(kFirstSlots, {});
+    size_ = 0;
+}
+
+void IdMap::grow() {
+    std::vector<Slot> old(slots_.size() * 2);
+    old.swap(slots_);
+    for (const Slot& slot : old) {
+        if (slot.key != 0) {
+            std::size_t at = home(slot.key);
+            while (slots_[at].key != 0) {
+                at = (at + 1) & (slots_.size() - 1);
+            }
+            slots_[at] = slot;
+        }
+    }
+}
+
+std::uint32_t IdMap::find_or_insert(std::uint64_t key, std::uint32_t new_id) {
+    std::size_t at = home(key);
+    while (slots_[at].key != 0) {
+        if (slots_[at].key == key) {
+            return slots_[at].id;
+        }
+        at = (at + 1) & (slots_.size() - 1);
+    }
+    slots_[at] = {key, new_id};
+    if (++size_ * 2 > slots_.size()) {
+        grow();
+    }
+    return 0;
+}
+
+std::uint32_t StackTable::intern_frame(const PythonFrame& frame) {
+    // Instructions are below 2^28 (frames.cpp), and -2 at least.
+    const auto instruction = static_cast<std::uint32_t>(frame.instruction + 2);
+    const std::uint64_t key =
+        static_cast<std::uint64_t>(frame.code) << 32 | instruction << 1 | static_cast<std::uint32_t>(frame.incomplete);
+    if (frames_.size() >= kMaxEntries) {
+        frames_.clear();
+    }
+    const std::uint32_t known = frames_.find_or_insert(key, next_frame_);
+    if (known != 0) {
+        return known;
+    }
+    new_frames_.push_back({next_frame_, frame});
+    return next_frame_++;
+}
+
+std::uint32_t StackTable::intern(std::span<const PythonFrame> frames, std::uint32_t parent) {
+    if (stacks_.size() >= kMaxEntries) {
+        stacks_.clear();
+    }
+    for (const PythonFrame& frame : std::views::reverse(frames)) {
+        const std::uint32_t frame_id = intern_frame(frame);
+        const std::uint64_t key = static_cast<std::uint64_t>(parent) << 32 | frame_id;
+        const std::uint32_t known = stacks_.find_or_insert(key, next_stack_);
+        if (known == 0) {
+            new_stacks_.push_back({next_stack_, parent, frame_id});
+            parent = next_stack_++;
+        } else {
+            parent = known;
+        }
+    }
+    return parent;
+}
+
+}  // namespace weft

@@ -1,0 +1,246 @@
+// One sample: stop or no stop, read, account.
+
+#include <algorithm>
+
+#include "sampler/sampler.h"
+
+#include <sys/syscall.h>
+
+namespace weft {
+
+namespace {
+
+constexpr std::uint64_t kMillisecond = 1'000'000;
+constexpr std::uint64_t kAgain = 1000 * kMillisecond;  // before a thread that is denied to us is tried again
+// A kernel keeps the account of a running thread up to date at its scheduler's tick: 10 ms at 100 Hz.
+constexpr std::uint64_t kSchedulerTick = 10 * kMillisecond;
+constexpr int kQuickLooks = 20;
+
+}  // namespace
+
+void Sampler::stop_to_sample(SampledThread& thread, std::uint64_t now_ns) {
+    ++batch_.account.samples_wanted;
+    if (behind()) {
+        lose(thread, Loss::kBehind);
+        return;
+    }
+    if (!options_.stop_threads) {
+        take_moving(thread);
+        return;
+    }
+    if (thread.trace == SampledThread::Trace::kNot) {
+        const tracer::Result seized = tracer::seize(thread.tid, options_.follow_processes);
+        if (seized != tracer::Result::kOk) {
+            thread.next_check_ns = now_ns + kAgain;
+            lose(thread, seized == tracer::Result::kGone ? Loss::kExited : Loss::kTraced);
+            return;
+        }
+        thread.trace = SampledThread::Trace::kRunning;
+    }
+    thread.interrupted_ns = now_ns;
+    if (tracer::interrupt(thread.tid) != tracer::Result::kOk) {
+        lose(thread, Loss::kExited);
+        return;
+    }
+    thread.trace = SampledThread::Trace::kInterrupted;
+    // A thread that is on another CPU stops within a few microseconds: sooner than we would be asleep and awake again.
+    // One that is not (no CPU for it, a page fault from disk, vfork) reports when it can.
+    tracer::Stop stop;
+    for (int look = 0; look < kQuickLooks; ++look) {
+        if (tracer::next_stop_of(thread.tid, stop)) {
+            quick_stop_ = true;
+            take_stop(thread.tid, stop);
+            return;
+        }
+    }
+}
+
+// Reads the stack of a thread that does not run, or that is read at its own risk.
+Sampler::Look Sampler::look_at(SampledThread& thread, Address pthread, PythonStack& stack) {
+    SampledProcess& process = thread.process;
+    Look look;
+    stack.frames.clear();
+    stack.loss = Loss::kNone;
+    if (process.python_state == SampledProcess::Python::kUnknown) {
+        look.loss = Loss::kNoRuntime;
+        return look;
+    }
+    process.memory.read_through(thread.tid);
+    if (process.python) {
+        static_cast<void>(process.python->look(process.memory, thread.python, pthread, stack));
+    }
+    // A stack of which nothing could be read is no stack; the rest is kept and marked.
+    look.taken = stack.loss == Loss::kNone || !stack.frames.empty();
+    look.loss = stack.loss;
+    return look;
+}
+
+Sampler::Look Sampler::look_at_stopped(SampledThread& thread) {
+    Look look;
+    tracer::Registers registers;
+    SchedStat stat;
+    if (!thread.files.read(stat) || !tracer::registers(thread.tid, registers)) {
+        look.loss = Loss::kExited;
+        return look;
+    }
+    if (registers.interrupted_syscall) {
+        ++batch_.account.syscalls_interrupted;
+    }
+    look = look_at(thread, registers.thread_pointer, stack_);
+    look.stat = stat;
+    if (look.taken && options_.mode == Mode::kGil) {
+        const std::vector<Address> holders = thread.process.python->gil_holders(thread.process.memory);
+        if (std::ranges::find(holders, registers.thread_pointer) == holders.end()) {
+            look.taken = false;
+            look.loss = Loss::kGilMoved;
+        }
+    }
+    vary_cpu_clock(thread);
+    return look;
+}
+
+void Sampler::account_stopped(SampledThread& thread, const Look& look, std::uint64_t held_ns) {
+    holds_.add(held_ns);
+    thread.timeline.held(held_ns);
+    if (!look.taken) {
+        lose(thread, look.loss);
+        return;
+    }
+    const std::uint32_t stack = intern(thread);
+    const std::uint64_t now_ns = monotonic_ns();
+    if (options_.mode == Mode::kGil) {
+        account_holder(thread, now_ns, stack);
+    } else {
+        account_running(thread, now_ns, look.stat, stack);
+    }
+}
+
+void Sampler::take_still(SampledThread& thread, const SchedStat& before, const ThreadActivity& activity,
+                         bool cpu_was_due) {
+    const std::uint64_t now_ns = monotonic_ns();
+    if (options_.mode == Mode::kCpu && !cpu_was_due) {
+        thread.blocked = before;
+        thread.blocked_ns = now_ns;
+        return;
+    }
+    Look look = look_at(thread, 0, stack_);
+    // Between `before` and now the thread was seen blocked. If it has not been switched in meanwhile it has not run since
+    // it was seen, and the stack that was read is the one that it is blocked in.
+    if (!thread.files.read(look.stat) || look.stat.switches != before.switches) {
+        return;  // it has moved, and will be due again: its time is not lost, only told later
+    }
+    ++batch_.account.samples_wanted;
+    thread.blocked = look.stat;
+    thread.blocked_ns = now_ns;
+    if (!look.taken) {
+        lose(thread, look.loss);
+        return;
+    }
+    ++batch_.account.stacks_still;
+    const std::uint32_t stack = intern(thread);
+    if (options_.mode == Mode::kGil) {
+        account_holder(thread, now_ns, stack);
+        return;
+    }
+    if (cpu_was_due) {
+        // It used up its period and came to rest before we did.
+        account_running(thread, now_ns, look.stat, stack);
+    }
+    if (options_.mode == Mode::kWall) {
+        const bool in_gil = activity.syscall == SYS_futex && thread.process.python &&
+                            thread.process.python->is_gil(activity.first_argument);
+        thread.timeline.add_blocked(now_ns, look.stat, stack, in_gil ? State::kGil : State::kBlocked);
+    }
+}
+
+// Collector peek: a stack counts only if two readings of it agree.
+void Sampler::take_moving(SampledThread& thread) {
+    Look look = look_at(thread, 0, stack_);
+    if (look.taken) {
+        look_at(thread, 0, second_look_);
+        if (stack_.frames != second_look_.frames || stack_.loss != second_look_.loss) {
+            look.taken = false;
+            look.loss = Loss::kTorn;
+        }
+    } else if (look.loss != Loss::kNoRuntime && look.loss != Loss::kExited) {
+        look.loss = Loss::kTorn;
+    }
+    if (!thread.files.read(look.stat)) {
+        look.taken = false;
+        look.loss = Loss::kExited;
+    }
+    if (!look.taken) {
+        lose(thread, look.loss);
+        return;
+    }
+    const std::uint32_t stack = intern(thread);
+    const std::uint64_t now_ns = monotonic_ns();
+    if (options_.mode == Mode::kGil) {
+        account_holder(thread, now_ns, stack);
+    } else {
+        account_running(thread, now_ns, look.stat, stack);
+    }
+}
+
+// stack_ as a number; and what is to be said of it.
+std::uint32_t Sampler::intern(SampledThread& thread) {
+    Account& account = batch_.account;
+    ++account.samples_taken;
+    std::uint32_t root = 0;
+    if (stack_.loss != Loss::kNone) {
+        ++account.stacks_truncated;
+        thread.process.losses.add(stack_.loss, 1, 0);
+        const PythonFrame marker{kMarkerCode, static_cast<std::int32_t>(stack_.loss), false};
+        root = stacks_.intern({&marker, 1}, 0);
+    } else {
+        ++account.stacks_whole;
+    }
+    if (std::ranges::any_of(stack_.frames, &PythonFrame::incomplete)) {
+        ++account.stacks_incomplete;
+    }
+    if (thread.process.python) {
+        for (CodeDefinition& code : thread.process.python->codes().take_definitions()) {
+            batch_.codes.push_back({thread.process.id, std::move(code)});
+        }
+    }
+    return stacks_.intern(stack_.frames, root);
+}
+
+void Sampler::account_running(SampledThread& thread, std::uint64_t now_ns, const SchedStat& stat,
+                              std::uint32_t stack) {
+    // A tick that came late must not stretch its sample over the ticks that it missed.
+    std::uint64_t max_claim = 2 * period_ns_;
+    if (!own_clock_is_exact(thread) || !options_.stop_threads) {
+        max_claim = std::max(8 * period_ns_, kSchedulerTick);
+    }
+    const std::uint64_t over = thread.timeline.add_running(now_ns, stat, stack, max_claim);
+    if (over != 0) {
+        const std::uint64_t late = (over + period_ns_ / 2) / period_ns_;
+        batch_.account.samples_wanted += late;
+        batch_.account.samples_late += late;
+        thread.process.losses.add(Loss::kLate, late, over);
+    }
+}
+
+void Sampler::account_holder(SampledThread& thread, std::uint64_t now_ns, std::uint32_t stack) {
+    const std::uint64_t weight = std::min(thread.gil_weight_ns, 2 * period_ns_);
+    if (const std::uint64_t over = thread.gil_weight_ns - weight; over != 0) {
+        const std::uint64_t late = (over + period_ns_ / 2) / period_ns_;
+        batch_.account.samples_wanted += late;
+        batch_.account.samples_late += late;
+        thread.process.losses.add(Loss::kLate, late, over);
+    }
+    thread.timeline.add_holder(now_ns, weight, stack);
+}
+
+// A sample that was due and has no stack. The time that it would have stood for is counted, not given to another.
+void Sampler::lose(SampledThread& thread, Loss loss) {
+    std::uint64_t weight = thread.gil_weight_ns;
+    if (options_.mode != Mode::kGil) {
+        SchedStat stat;
+        weight = thread.files.read(stat) ? thread.timeline.skip_running(stat) : 0;
+    }
+    thread.process.losses.add(loss, 1, weight);
+}
+
+}  // namespace weft

@@ -1,0 +1,76 @@
+// What the sampler keeps of each process and thread that it samples.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "memory/process.h"
+#include "sampler/cpu_clock.h"
+#include "sampler/proc.h"
+#include "sampler/python_target.h"
+#include "sampler/timeline.h"
+#include "sampler/vocabulary.h"
+
+namespace weft {
+
+struct SampledProcess;
+
+struct SampledThread {
+    enum class Trace : std::uint8_t {
+        kNot,          // not seized yet
+        kRunning,      // seized
+        kInterrupted,  // told to stop, has not reported yet
+        kListening,    // in a group stop
+    };
+
+    SampledThread(SampledProcess& owner, std::uint32_t number, pid_t task, Timeline line)
+        : process(owner), id(number), tid(task), timeline(std::move(line)) {}
+
+    SampledProcess& process;
+    std::uint32_t id;
+    pid_t tid;
+    std::string name;
+    Trace trace = Trace::kNot;
+    ThreadFiles files;
+    CpuClock clock;
+    Timeline timeline;
+    PythonThread python;
+    std::uint64_t next_check_ns = 0;   // when the wall clock's ticks look at it again
+    // Since it was seen blocked with this schedstat; as long as that stands still, so does the thread.
+    std::optional<SchedStat> blocked;
+    std::uint64_t blocked_ns = 0;
+    std::uint64_t interrupted_ns = 0;  // when it was told to stop
+    std::uint32_t samples = 0;
+    std::uint64_t gil_weight_ns = 0;  // mode gil: the time that its next sample stands for
+};
+
+struct SampledProcess {
+    enum class Python : std::uint8_t {
+        kUnknown,  // being looked for
+        kNone,     // there is none
+        kFound,
+    };
+
+    SampledProcess(std::uint32_t number, pid_t process_id) : id(number), pid(process_id), memory(process_id) {}
+
+    std::uint32_t id;
+    pid_t pid;
+    Descriptor pid_descriptor;  // readable when the process has ended
+    ProcessMemory memory;
+    Python python_state = Python::kUnknown;
+    std::unique_ptr<PythonTarget> python;
+    Layout layout;                // of `python`, for children that inherit it
+    RuntimeAddresses addresses;
+    Losses losses;
+    std::uint64_t next_scan_ns = 0;  // for threads that nobody told of
+    std::uint64_t scans = 0;
+    std::uint64_t gil_tick_ns = 0;   // mode gil: the last tick
+    std::map<pid_t, std::unique_ptr<SampledThread>> threads;
+};
+
+}  // namespace weft

@@ -1,0 +1,96 @@
+#include "sampler/timeline.h"
+
+#include <algorithm>
+
+namespace weft {
+
+Timeline::Timeline(Mode mode, std::uint64_t period_ns, std::uint64_t now_ns, const SchedStat& now)
+    : mode_(mode),
+      period_ns_(period_ns),
+      begin_ns_(now_ns),
+      begin_(now),
+      last_(now),
+      cpu_mark_(now.cpu_ns),
+      delay_mark_(now.delay_ns) {}
+
+std::uint64_t Timeline::blocked_total(std::uint64_t now_ns, const SchedStat& stat) const {
+    const std::uint64_t busy = (stat.cpu_ns - begin_.cpu_ns) + (stat.delay_ns - begin_.delay_ns) + held_ns_;
+    const std::uint64_t total = now_ns - begin_ns_;
+    return std::max(blocked_mark_, total > busy ? total - busy : 0);
+}
+
+void Timeline::append(std::uint64_t at_ns, std::uint64_t weight_ns, State state, std::uint32_t stack) {
+    at_ns_ = std::max(at_ns_, at_ns);
+    const std::uint64_t ticks = std::max<std::uint64_t>(1, (weight_ns + period_ns_ / 2) / period_ns_);
+    runs_.append(static_cast<std::int64_t>(at_ns_), static_cast<std::int64_t>(weight_ns),
+                 static_cast<std::int64_t>(state == State::kRunning ? 1 : ticks), static_cast<std::uint64_t>(state),
+                 stack);
+}
+
+void Timeline::end_standing(std::uint64_t now_ns, std::uint64_t weight_ns) {
+    append(now_ns, weight_ns, standing_->state, standing_->stack);
+    blocked_mark_ += weight_ns;
+    standing_.reset();
+    standing_changed_ = true;
+}
+
+std::uint64_t Timeline::add_running(std::uint64_t now_ns, const SchedStat& stat, std::uint32_t stack,
+                                    std::uint64_t max_claim_ns) {
+    const std::uint64_t cpu = std::max(stat.cpu_ns, cpu_mark_) - cpu_mark_;
+    const std::uint64_t delay = std::max(stat.delay_ns, delay_mark_) - delay_mark_;
+    const std::uint64_t claim = std::min(cpu, max_claim_ns);
+    std::uint64_t weight = claim;
+    if (mode_ == Mode::kWall) {
+        weight += delay;
+        if (standing_) {
+            // It stood until it ran: all blocked time since is the old stack's.
+            const std::uint64_t busy = std::min(weight, now_ns);
+            end_standing(now_ns - busy, blocked_total(now_ns, stat) - blocked_mark_);
+        }
+    }
+    cpu_mark_ += cpu;
+    delay_mark_ += delay;
+    last_ = stat;
+    append(now_ns, weight, State::kRunning, stack);
+    return cpu - claim;
+}
+
+void Timeline::add_blocked(std::uint64_t now_ns, const SchedStat& stat, std::uint32_t stack, State state) {
+    const std::uint64_t total = blocked_total(now_ns, stat);
+    std::uint64_t rest = total - blocked_mark_;
+    if (standing_) {
+        // The old stack stood until it was last seen; the time from then on is the new one's.
+        const std::uint64_t stood = std::min(rest, standing_->seen_ns - standing_->since_ns);
+        const std::uint64_t until = standing_->seen_ns;
+        end_standing(until, stood);
+        rest -= stood;
+    }
+    last_ = stat;
+    const std::uint64_t since = std::max(at_ns_, now_ns - std::min(rest, now_ns));
+    standing_ = Standing{stack, state, since, now_ns};
+    standing_changed_ = true;
+}
+
+std::uint64_t Timeline::skip_running(const SchedStat& stat) {
+    const std::uint64_t skipped = std::max(stat.cpu_ns, cpu_mark_) - cpu_mark_;
+    cpu_mark_ += skipped;
+    last_ = stat;
+    return skipped;
+}
+
+std::uint64_t Timeline::end(std::uint64_t now_ns) {
+    std::uint64_t unseen = std::max(last_.cpu_ns, cpu_mark_) - cpu_mark_;
+    if (mode_ != Mode::kWall) {
+        return mode_ == Mode::kCpu ? unseen : 0;
+    }
+    std::uint64_t blocked = blocked_total(now_ns, last_) - blocked_mark_;
+    if (standing_) {
+        const std::uint64_t stood = std::min(blocked, standing_->seen_ns - standing_->since_ns);
+        const std::uint64_t until = standing_->seen_ns;
+        end_standing(until, stood);
+        blocked -= stood;
+    }
+    return unseen + blocked;
+}
+
+}  // namespace weft

@@ -1,0 +1,87 @@
+// The timeline of one thread: turns what is seen of it into runs whose weights add up to the time that has passed.
+//
+// The kernel's own accounts say how long the thread was on a CPU, how long it waited for one, and so how long it was
+// blocked; samples only say in which stack. Each sample of a running thread stands for the CPU time (and the waiting for
+// a CPU) since the last such sample; a blocked thread's stack stands for the blocked time until it is seen to have moved.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "sampler/proc.h"
+#include "sampler/runs.h"
+#include "sampler/vocabulary.h"
+
+namespace weft {
+
+// A stack that a thread was seen blocked in, and has not left since.
+struct Standing {
+    std::uint32_t stack = 0;
+    State state = State::kBlocked;
+    std::uint64_t since_ns = 0;
+    std::uint64_t seen_ns = 0;  // when it was last seen to stand still
+};
+
+class Timeline {
+   public:
+    Timeline(Mode mode, std::uint64_t period_ns, std::uint64_t now_ns, const SchedStat& now);
+
+    // The thread was stopped at `now_ns` while running in `stack`. At most `max_claim_ns` of CPU time is given to it: what
+    // is over belongs to ticks that nobody sampled, and is returned.
+    std::uint64_t add_running(std::uint64_t now_ns, const SchedStat& stat, std::uint32_t stack,
+                              std::uint64_t max_claim_ns);
+
+    // The thread was seen blocked in `stack`.
+    void add_blocked(std::uint64_t now_ns, const SchedStat& stat, std::uint32_t stack, State state);
+
+    // Mode gil: the thread held the GIL in `stack` for `weight_ns`.
+    void add_holder(std::uint64_t now_ns, std::uint64_t weight_ns, std::uint32_t stack) {
+        append(now_ns, weight_ns, State::kRunning, stack);
+    }
+
+    // The thread has not run since it was last seen blocked.
+    void still_standing(std::uint64_t now_ns) {
+        if (standing_) {
+            standing_->seen_ns = now_ns;
+        }
+    }
+
+    // A tick that got no stack: its CPU time is not given to the next one. Returns that time.
+    std::uint64_t skip_running(const SchedStat& stat);
+
+    // Time in which weft itself held the thread: it counts as nothing.
+    void held(std::uint64_t ns) { held_ns_ += ns; }
+
+    // The thread has ended, or the recording. Returns the time that no sample stands for.
+    std::uint64_t end(std::uint64_t now_ns);
+
+    const std::optional<Standing>& standing() const { return standing_; }
+    // Whether standing() has begun or ended since the last call.
+    bool take_standing_changed() { return std::exchange(standing_changed_, false); }
+
+    std::uint64_t unclaimed_cpu_ns(const SchedStat& stat) const { return stat.cpu_ns - cpu_mark_; }
+    RunEncoder& runs() { return runs_; }
+
+   private:
+    std::uint64_t blocked_total(std::uint64_t now_ns, const SchedStat& stat) const;
+    void end_standing(std::uint64_t now_ns, std::uint64_t weight_ns);
+    void append(std::uint64_t at_ns, std::uint64_t weight_ns, State state, std::uint32_t stack);
+
+    Mode mode_;
+    std::uint64_t period_ns_;
+    std::uint64_t begin_ns_;
+    SchedStat begin_;
+    SchedStat last_;
+    // How much of each account runs already stand for.
+    std::uint64_t cpu_mark_;
+    std::uint64_t delay_mark_;
+    std::uint64_t blocked_mark_ = 0;
+    std::uint64_t held_ns_ = 0;
+    std::uint64_t at_ns_ = 0;  // of the last run
+    std::optional<Standing> standing_;
+    bool standing_changed_ = false;
+    RunEncoder runs_;
+};
+
+}  // namespace weft
