@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -18,6 +19,8 @@ class Header(NamedTuple):
 
     application_id: int
     user_version: int
+    page_size: int  # bytes
+    file_size: int  # bytes; whole pages, also while it is written
 
 
 def read_header(path: Path) -> Header | None:
@@ -27,11 +30,14 @@ def read_header(path: Path) -> Header | None:
     """
     with path.open("rb") as file:
         page = file.read(100)
+        file_size = os.fstat(file.fileno()).st_size
     if len(page) < 100 or not page.startswith(b"SQLite format 3\0"):
         return None
     return Header(
         application_id=int.from_bytes(page[68:72], "big"),
         user_version=int.from_bytes(page[60:64], "big"),
+        page_size=max(512, int.from_bytes(page[16:18], "big")),
+        file_size=file_size,
     )
 
 

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
-from weft.capture.file import APPLICATION_ID, MAX_BATCH_BYTES, SCHEMA, SCHEMA_VERSION, SIDE_FILES, read_header
+from weft.capture.file import APPLICATION_ID, MAX_BATCH_BYTES, SCHEMA, SCHEMA_VERSION, read_header
 from weft.capture.rows import Loss, Mapping, Process, Runs, Standing, Thread
 from weft.errors import CaptureError, CaptureVersionError, NotACaptureError
 from weft.sample import Frame, FrameFlag, FrameKind, State
@@ -147,24 +147,24 @@ class Capture:
                 f"{self.path} is a capture of form {header.user_version}, this weft reads form {SCHEMA_VERSION}; "
                 "use the weft that recorded it"
             )
+        if header.file_size % header.page_size:
+            raise self.damaged("it is cut short")
 
     def _open(self) -> sqlite3.Connection:
         uri = f"file:{quote(str(self.path.absolute()))}?mode=ro"
-        # A file that was left in WAL mode cannot be opened in a folder that is not ours to write to, unless SQLite is
-        # told that nobody else has it open. Without a -wal file nobody has.
-        wal = self.path.with_name(self.path.name + SIDE_FILES[0])
-        for attempt in (uri, f"{uri}&immutable=1"):
-            database = sqlite3.connect(attempt, uri=True, isolation_level=None)
-            try:
-                database.execute("BEGIN")
-                database.execute("SELECT 1 FROM sqlite_schema").fetchall()
-            except sqlite3.DatabaseError as error:
-                database.close()
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CANTOPEN or wal.exists() or attempt != uri:
-                    raise self.damaged(error) from error
-            else:
-                return database
-        raise AssertionError("the second attempt returns or raises")
+        try:
+            return _begin(uri)
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+                raise self.damaged(error) from error
+            # It is in WAL mode, in a folder where SQLite can make no file to share it with others.
+            if self.path.with_name(self.path.name + "-wal").exists():
+                advice = "copy it with its -wal file to a folder that you may write to"
+                raise CaptureError(f"cannot read {self.path}: {error}; {advice}") from error
+        try:
+            return _begin(f"{uri}&immutable=1")  # without a -wal file, nobody else has it open
+        except sqlite3.DatabaseError as error:
+            raise self.damaged(error) from error
 
     def _check_content(self) -> None:
         """That the pages are sound, the tables are ours, and each column holds what its type says."""
@@ -189,7 +189,8 @@ class Capture:
 
     def _query(self, sql: str, *parameters: int) -> Iterator[Any]:
         try:
-            yield from self._database.execute(sql, parameters)
+            for row in self._database.execute(sql, parameters):  # noqa: UP028 - yield from would close the cursor
+                yield row
         except sqlite3.DatabaseError as error:
             raise self.damaged(error) from error
 
@@ -239,3 +240,15 @@ def _column(packed: bytes) -> array[int]:
     column = array("q")
     column.frombytes(packed)
     return column
+
+
+def _begin(uri: str) -> sqlite3.Connection:
+    """A connection in a transaction, which sees one moment."""
+    database = sqlite3.connect(uri, uri=True, isolation_level=None)
+    try:
+        database.execute("BEGIN")
+        database.execute("SELECT 1 FROM sqlite_schema").fetchall()
+    except BaseException:
+        database.close()
+        raise
+    return database

@@ -9,6 +9,7 @@ from typing import Any
 from weft.capture import Capture
 from weft.export.spans import LONGEST, events, spans
 from weft.profile.names import ELIDED_FRAMES, NO_FRAME, escape, process_name, thread_name
+from weft.profile.quality import Account
 from weft.profile.tables import EMPTY, Profile
 from weft.profile.transform import ELIDED, Folded, Paths, by_function, fold
 
@@ -31,6 +32,7 @@ def render(capture: Capture, *, idle: bool) -> Iterator[bytes]:
         "name": ", ".join(process_name(process) for process in profile.processes.values()),
         "activeProfileIndex": max(range(len(threads)), key=lambda i: weights[threads[i]], default=0),
         "shared": {"frames": frames},
+        "weft": {"account": Account.from_capture(capture).as_dict()},  # other programs pass over it
     }
     yield json.dumps(head, separators=(",", ":")).encode()[:-1] + b',"profiles":['
     paths = Paths(folded.stacks, LONGEST)
