@@ -168,6 +168,10 @@ def test_keys(open_page: OpenPage, small: Recording) -> None:
     assert page.text("selected").startswith("parse")
     page.keys(Keys.ESCAPE)
     assert page.crumbs == ["all"]
+    page.keys(Keys.DOWN, Keys.DOWN, Keys.RIGHT, Keys.ENTER, Keys.UP, Keys.DOWN)
+    assert page.text("selected").startswith("save"), "and from them the way leads back, not to a heavier frame beside"
+    page.keys(Keys.LEFT)
+    assert page.text("selected").startswith("save"), "which is out of sight"
 
 
 def test_search_keys(open_page: OpenPage, small: Recording) -> None:
@@ -194,6 +198,7 @@ def test_search_keys(open_page: OpenPage, small: Recording) -> None:
         ("^(run|load) ", True, r"^(run|load) "),
         ("site-packages/", False, r"site-packages/"),
         ("decoder.py:20", False, r"decoder\.py:20"),
+        ("run json/decoder.py:10", False, r"run json/decoder\.py:10"),
         ("no such thing", False, r"no such thing"),
     ],
 )

@@ -151,8 +151,23 @@ def test_sharp_on_every_screen(open_page: OpenPage, pixel_ratio: float) -> None:
         "const c = document.querySelector('#graph canvas'); return [c.width, c.height, c.clientWidth, c.clientHeight]"
     )
     assert size[:2] == [round(size[2] * pixel_ratio), round(size[3] * pixel_ratio)]
+    page.search("right")
+    assert page.pixel(0.7, 2) == page.colour("--match")
+    assert page.pixel(0.3, 2) == page.colour("--dimmed")
+    assert page.pixel(0.5, 5) == page.colour("--paper")
     page.click(0.7, 2)
     assert page.crumbs == ["all", "main", "right"]
+
+
+def test_graph_is_as_high_as_its_levels(open_page: OpenPage) -> None:
+    """Up to a part of the window: what fits needs no scroll bar, what does not can be scrolled."""
+    recording = Recording()
+    recording.add(" ".join(f"f{i}" for i in range(11)), 10)
+    box = "const g = document.getElementById('graph'); return [g.clientHeight, g.scrollHeight]"
+    assert open_page(recording).run(box) == [240, 240]
+    recording.add(" ".join(f"g{i}" for i in range(99)), 10)
+    height, content = open_page(recording).run(box)
+    assert height < content == 2000
 
 
 def luminance(colour: tuple[int, int, int]) -> float:

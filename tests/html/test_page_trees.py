@@ -117,6 +117,47 @@ def test_callers_are_open_only_below_a_pixel(browser: Chrome) -> None:
     assert all(total < least for total, is_open in zip(built["total"], built["open"], strict=True) if is_open)
 
 
+def test_words(browser: Chrome) -> None:
+    """Times, shares and files as they are shown, at the ends of each unit."""
+    browser.get("about:blank")
+    functions = "const [name, calls] = arguments, functions = { time, percent, place, origin };"
+    script = f"{inline('format.js')}\n{functions} return calls.map((one) => functions[name](...one))"
+
+    def words(function: str, *arguments: tuple[object, ...]) -> list[Any]:
+        shown = browser.execute_script(script, function, arguments)
+        return [word.replace("\u00a0", " ") if isinstance(word, str) else word for word in shown]
+
+    times = [
+        0,
+        1,
+        999,
+        1000,
+        12_340,
+        999_499,
+        999_500,
+        1_500_000_000,
+        119_900_000_000,
+        150_000_000_000,
+        9_000_000_000_000,
+    ]
+    assert words("time", *((ns,) for ns in times)) == [
+        "0 s", "1 ns", "999 ns", "1.00 µs", "12.3 µs", "999 µs", "1.00 ms",
+        "1.50 s", "120 s", "2 min 30 s", "2 h 30 min",
+    ]  # fmt: skip
+    shares = [(0, 0), (0, 5), (5, 5), (1, 3), (1, 1500), (1, 1e6), (99_999, 100_000)]
+    assert words("percent", *shares) == ["0 %", "0 %", "100 %", "33.3 %", "0.07 %", "< 0.01 %", "100.0 %"]
+    assert words("place", ("a.py", 3), ("a.py", 0), ("", 0)) == ["a.py:3", "a.py", ""]
+    files = [
+        ("/v/lib/python3.13/site-packages/numpy/core/f.py", "package", "numpy", "numpy/core/f.py"),
+        ("/usr/lib/python3/dist-packages/apt.py", "package", "apt.py", "apt.py"),
+        ("/usr/lib64/python3.13t/json/decoder.py", "standard", "json", "json/decoder.py"),
+        ("<frozen importlib._bootstrap>", "standard", "<frozen importlib._bootstrap>", "<frozen importlib._bootstrap>"),
+        ("/srv/app/main.py", "own", "/srv/app/main.py", "main.py"),
+    ]
+    origins = words("origin", *((file,) for file, *_ in files))
+    assert [(o["kind"], o["group"], o["short"]) for o in origins] == [tuple(rest) for _, *rest in files]
+
+
 def test_stacks_are_in_preorder_and_only_what_has_time() -> None:
     profile = random_recording(8).profile()
     unused = profile.stacks.add(0, 0)

@@ -5,7 +5,7 @@
 
 import { origin } from "./format.js";
 
-const CHROMA = { own: 0.082, package: 0.05, standard: 0.022 };
+const CHROMA = { own: 0.072, package: 0.045, standard: 0.02 };
 const HUES = 18;
 
 /** Fill colours of every call. */

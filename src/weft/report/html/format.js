@@ -5,9 +5,9 @@ const SPACE = "\u00a0";
 /** @param {number} ns */
 export function time(ns) {
   if (ns === 0) return `0${SPACE}s`;
-  if (ns < 1e3) return `${Math.round(ns)}${SPACE}ns`;
-  if (ns < 1e6) return `${digits(ns / 1e3)}${SPACE}µs`;
-  if (ns < 1e9) return `${digits(ns / 1e6)}${SPACE}ms`;
+  if (ns < 999.5) return `${Math.round(ns)}${SPACE}ns`;
+  if (ns < 999.5e3) return `${digits(ns / 1e3)}${SPACE}µs`;
+  if (ns < 999.5e6) return `${digits(ns / 1e6)}${SPACE}ms`;
   if (ns < 120e9) return `${digits(ns / 1e9)}${SPACE}s`;
   const minutes = Math.round(ns / 60e9);
   if (minutes < 120) return `${Math.floor(ns / 60e9)}${SPACE}min ${Math.floor((ns / 1e9) % 60)}${SPACE}s`;

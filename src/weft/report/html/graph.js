@@ -154,10 +154,9 @@ export class FlameGraph {
   }
 
   #under(event) {
-    const { tree, layout, zoomed, ancestors } = this.#scene;
+    const { tree, layout, zoomed } = this.#scene;
     const level = this.#levelAt(event.offsetY);
     if (level < 0 || level >= this.#levels()) return -1;
-    if (level < ancestors.length) return ancestors[level];
     const share = event.offsetX / this.#box.clientWidth;
     return nodeAt(layout, tree, level, layout.x[zoomed] + share * tree.total[zoomed]);
   }
@@ -194,13 +193,12 @@ export class FlameGraph {
     if (tree.total[0] > 0) moves[event.key]();
   }
 
-  /** The heaviest child, or the node itself. On the way to the zoomed node, the next one on that way. */
+  /** The heaviest child in sight, or the node itself. */
   #firstCallee(node) {
-    const { tree, layout, ancestors, zoomed } = this.#scene;
-    const level = layout.depth[node] + 1;
-    if (ancestors[level - 1] === node) return ancestors[level] ?? zoomed;
+    const { tree, layout, zoomed } = this.#scene;
     if (layout.height[node] === 0) return node;
-    const callee = layout.order[firstAfter(layout, tree, level, layout.x[node])];
+    const left = Math.max(layout.x[node], layout.x[zoomed]);
+    const callee = layout.order[firstAfter(layout, tree, layout.depth[node] + 1, left)];
     return tree.parent[callee] === node ? callee : node; // callees without time are as good as none
   }
 
