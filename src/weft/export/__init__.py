@@ -64,7 +64,7 @@ def _render(capture: Capture, name: str, *, idle: bool, terminal: bool) -> Itera
 
             return text.render(capture, idle=idle, terminal=terminal)
         case "html":
-            return _render_html(capture)
+            return _render_html(capture, idle=idle)
         case "collapsed":
             from weft.export import collapsed
 
@@ -89,15 +89,15 @@ def _render(capture: Capture, name: str, *, idle: bool, terminal: bool) -> Itera
             raise ValueError(f"no such format: {name}")
 
 
-def _render_html(capture: Capture) -> Iterator[bytes]:
+def _render_html(capture: Capture, *, idle: bool) -> Iterator[bytes]:
     from weft.profile.names import process_name
     from weft.profile.quality import Account
     from weft.profile.tables import Profile
     from weft.report import html
 
-    profile = Profile.from_capture(capture, idle=True)  # the page itself hides blocked threads, and shows them
+    profile = Profile.from_capture(capture, idle=True)  # the page itself switches blocked threads on and off
     title = ", ".join(dict.fromkeys(process_name(process) for process in profile.processes.values())) or "weft"
-    yield html.render(profile, title, Account.from_capture(capture)).encode(errors="backslashreplace")
+    yield html.render(profile, title, Account.from_capture(capture), idle=idle).encode()
 
 
 def write_file(path: Path, chunks: Iterable[bytes]) -> None:

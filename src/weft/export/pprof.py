@@ -101,12 +101,11 @@ class _Builder:
     def _function(self, name: str, file: str, first_line: int) -> int:
         key = name, file, first_line
         if key not in self._functions:
-            text = self.string(escape(name))
             self._functions[key] = len(self._functions) + 1
+            # No system_name: pprof would take an equal one for a C++ name and strip <module> and <lambda> from it.
             self.message.function.add(
                 id=self._functions[key],
-                name=text,
-                system_name=text,
+                name=self.string(escape(name)),
                 filename=self.string(escape(file)),
                 start_line=first_line,
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 from weft.capture import Process, Thread
@@ -50,14 +51,23 @@ def process_name(process: Process) -> str:
     program, *arguments = process.command or (f"process {process.pid}",)
     name = program.rpartition("/")[2]
     if name.startswith("python"):
-        for i, argument in enumerate(arguments):
-            if argument == "-m" and i + 1 < len(arguments):
-                return escape(arguments[i + 1])
-            if argument == "-c":
-                break
-            if not argument.startswith("-"):
-                return escape(argument.rpartition("/")[2])
-    return escape(name)
+        name = _script(arguments) or name
+    return escape(name.rpartition("/")[2])
+
+
+def _script(arguments: Sequence[str]) -> str:
+    """The script or module among Python's arguments; "" if it runs neither."""
+    words = iter(arguments)
+    for word in words:
+        if word == "-m":
+            return next(words, "")
+        if word in ("-X", "-W", "-Q"):  # its options that take a value, -Q in 2.7
+            next(words, "")
+        elif not word.startswith("-"):
+            return word
+        elif word in ("-c", "-"):
+            break
+    return ""
 
 
 def thread_name(thread: Thread) -> str:

@@ -12,7 +12,7 @@ def duration(ns: int) -> str:
         hours, minutes = divmod(minutes, 60)
         return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"
     for size, unit in _UNITS:
-        if ns >= size:
+        if ns >= size * 0.9995:  # what would round to 1000 of the next unit
             return f"{_digits(ns / size)} {unit}"
     return f"{ns} ns" if ns else "0 s"
 
