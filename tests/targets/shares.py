@@ -1,0 +1,72 @@
+"""Three kinds of work that get a third of the CPU time each, in turns of some milliseconds: shares.py SECONDS
+
+A long loop in pure Python (`loop`), a storm of short calls (`calls`), and C code (`c_code`, of which one half releases
+the GIL and the other does not). Whoever has had the least CPU time of the thread so far has the next turn, so that the
+shares are equal over every stretch of a second or more. The last line on stdout is {"cpu_s": {kind: seconds}}, measured
+from inside. Python 2.7 and 3; from 3.3 on with a clock of the thread, before with that of the process.
+"""
+import json
+import os
+import sys
+import time
+import zlib
+
+BUFFER = b"weft" * 500000
+NUMBERS = list(range(200000))
+
+if hasattr(time, "clock_gettime"):
+    def cpu_s():
+        return time.clock_gettime(3)  # CLOCK_THREAD_CPUTIME_ID, which time names from 3.3 on
+else:
+    cpu_s = time.clock
+
+
+def loop():
+    total = 0
+    i = 0
+    while i < 100000:
+        total += i & 7
+        i += 1
+    return total
+
+
+def short(x):
+    return x
+
+
+def shorter(x):
+    return short(x)
+
+
+def calls():
+    for x in RANGE:
+        short(x)
+        shorter(x)
+
+
+def c_code():
+    zlib.crc32(BUFFER)
+    zlib.crc32(BUFFER)
+    sum(NUMBERS)
+    sum(NUMBERS)
+
+
+RANGE = range(20000)
+
+
+def main():
+    kinds = [loop, calls, c_code]
+    used = {kind: 0.0 for kind in kinds}
+    end = time.time() + float(sys.argv[1])
+    sys.stdout.write(json.dumps({"pid": os.getpid()}) + "\n")
+    sys.stdout.flush()
+    while time.time() < end:
+        kind = min(kinds, key=used.get)
+        before = cpu_s()
+        kind()
+        used[kind] += cpu_s() - before
+    told = dict((kind.__name__, used[kind]) for kind in kinds)
+    sys.stdout.write(json.dumps({"cpu_s": told}) + "\n")
+
+
+main()
