@@ -83,7 +83,7 @@ def _header(profile: Profile) -> Iterator[RenderableType]:
 def _time_kind(profile: Profile) -> str:
     if profile.mode != "wall":
         return {"cpu": "CPU time", "gil": "time with the GIL"}.get(profile.mode, "time")
-    return "thread time, blocked threads included" if profile.idle else "active thread time"
+    return "thread time, blocked threads included," if profile.idle else "active thread time"
 
 
 def _heading(title: str) -> RenderableType:
