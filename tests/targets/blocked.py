@@ -46,6 +46,8 @@ def subinterpreter():
 
 
 def main():
+    for _ in range(3000):  # until the interpreter has specialized what it runs
+        outer(lambda: None)
     for _ in range(3):
         thread = threading.Thread(target=outer, args=(lambda: time.sleep(100000),))
         thread.daemon = True
