@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from weft.cpython.layout import Instruction, Layout, RuntimeAddresses
+from weft.cpython.layout import FIELDS, Instruction, Layout, RuntimeAddresses
 from weft.cpython.linetable import LineTable, LineTableError
 from weft.cpython.objects import ObjectError, read_bytes, read_name, type_name
 from weft.errors import LayoutError, MemoryReadError, WeftError
@@ -36,12 +36,19 @@ _PTHREAD_TID = (0x2D0, 0x30)
 # RESUME and what CPython puts in its place while it runs (specialized, instrumented), by minor version:
 # Include/internal/pycore_opcode.h of 3.11, pycore_opcode_metadata.h and opcode_ids.h of later ones.
 _RESUME = {
-    (3, 11): (151, 143),
+    (3, 11): (151, 150),
     (3, 12): (151, 240),
     (3, 13): (149, 207, 236),
     (3, 14): (128, 196, 245),
     (3, 15): (128, 200, 201, 244),
 }
+
+
+# Instructions from here on stand for others: instrumented ones, and a JIT's entry (the same files).
+_INSTRUMENTED = 234
+
+# Fields named like those of a struct that are not read from it.
+_NOT_READ = ("thread_size", "frame_size", "frame_code_tags", "frame_owner_shim", "frame_localsplus")
 
 
 class NotReadyError(WeftError):
@@ -77,7 +84,6 @@ class _Seen:
     names: list[tuple[str, str | None, str, int]] = field(default_factory=list)  # name, qualified name, file, line
     callers: int = 0  # frames that have called another
     callers_begun: int = 0  # of them, those that stand behind their first instruction
-    resumes: int = 0  # code objects that have RESUME where the first traceable instruction must be
 
 
 class _Attempt:
@@ -101,11 +107,19 @@ class _Attempt:
         self._frames(threads)
 
     def _structure(self) -> None:
-        """Relations that hold in every version, by Include/cpython/bytesobject.h and unicodeobject.h."""
+        """Check relations that hold in every version, by CPython's bytesobject.h, unicodeobject.h and pystate.h."""
         layout = self.layout
-        hash_and_state = 20 if layout.names_are_bytes else 16
-        if layout.bytes_data != layout.bytes_length + hash_and_state:
+        for prefix, size, limit in ("thread_", layout.thread_size, 1 << 16), ("frame_", layout.frame_size, 1 << 12):
+            fields = [name for name in FIELDS if name.startswith(prefix) and name not in _NOT_READ]
+            if size > limit or any((getattr(layout, name) or 0) >= size for name in fields):
+                raise _FailedError(f"fields of a {prefix[:-1]} lie outside of it")
+        if layout.bytes_data != layout.bytes_length + (20 if layout.names_are_bytes else 16):
             raise _FailedError("the contents of bytes do not follow their length and hash")
+        chunk = (layout.chunk_previous, layout.chunk_size, layout.chunk_top, layout.chunk_data)
+        if layout.thread_chunk is not None and chunk != (0, 8, 16, 24):
+            raise _FailedError("a chunk of the data stack does not begin with four words")
+        if layout.thread_chunk is not None and layout.thread_chunk_top != layout.thread_chunk + 8:
+            raise _FailedError("the top of the data stack does not follow its newest chunk")
         if layout.names_are_bytes:
             return
         # Up to 3.11, a compact str has wstr_length behind utf8_length and utf8.
@@ -128,6 +142,9 @@ class _Attempt:
             address = read_u64(self.memory, address + self.layout.interp_next)
         if not found:
             raise NotReadyError("there is no interpreter yet")
+        # From 3.7 on the head is followed by a pointer to the main interpreter (struct pyinterpreters).
+        if ids and read_u64(self.memory, self.addresses.interpreters_head + 8) != found[-1]:
+            raise _FailedError("the list of interpreters does not end with the main one")
         if ids and not (0 in ids and ids == sorted(set(ids), reverse=True)):
             # The newest comes first, the main one, with the id 0, last (Python/pystate.c).
             raise _FailedError(f"the ids of the interpreters are {ids[:4]}")
@@ -142,6 +159,9 @@ class _Attempt:
             if address in found:
                 raise _FailedError("the list of threads runs in a circle")
             found[address] = state = self.memory.read(address, layout.thread_size)
+            # From 3.6 on, prev comes before next.
+            if len(found) == 1 and layout.python >= (3, 6) and _u64(state, layout.thread_next - 8):
+                raise _FailedError("the first thread state has one before it")
             if _u64(state, layout.thread_interp) != interpreter:
                 raise _FailedError(f"the thread state at {address:#x} does not point back to its interpreter")
             address = _u64(state, layout.thread_next)
@@ -238,7 +258,6 @@ class _Attempt:
         layout = self.layout
         if layout.thread_chunk is None:
             return []
-        assert layout.thread_chunk_top is not None
         assert layout.chunk_size is not None
         assert layout.chunk_previous is not None
         found: list[tuple[int, int]] = []
@@ -248,7 +267,7 @@ class _Attempt:
             # Python/pystate.c: the first has 16 KiB, each of the others a power of two times that.
             if size < 16384 or size % 4096:
                 raise _FailedError(f"a chunk of the data stack has {size:#x} bytes")
-            if not found and not address <= _u64(state, layout.thread_chunk_top) <= address + size:
+            if not found and not address <= _u64(state, layout.thread_chunk + 8) <= address + size:
                 raise _FailedError("the top of a data stack lies outside of its newest chunk")
             found.append((address, address + size))
             address = read_u64(self.memory, address + layout.chunk_previous)
@@ -285,8 +304,9 @@ class _Attempt:
             first = read_u32(self.memory, code + layout.code_firsttraceable)
             if first * 2 >= table.length:
                 raise _FailedError(f"{name!r} has its first traceable instruction behind its end")
-            opcode, argument = self.memory.read(code + layout.code_adaptive + first * 2, 2)
-            self.seen.resumes += opcode in _RESUME[layout.python[:2]] and argument == 0
+            opcode = self.memory.read(code + layout.code_adaptive + first * 2, 1)[0]
+            if opcode not in _RESUME[layout.python[:2]] and opcode < _INSTRUMENTED:
+                raise _FailedError(f"{name!r} does not begin with RESUME")
         return table
 
     def _name(self, pointer: int) -> str:
@@ -328,19 +348,21 @@ class _Attempt:
     def _together(self) -> None:
         """Check what one frame alone may lack, but hardly all of them."""
         seen = self.seen
-        if seen.callers and not seen.callers_begun:
-            raise _FailedError("all frames that have called another stand at their first instruction")
-        if not any("/" in file or file.startswith("<") or file.endswith(".py") for _, _, file, _ in seen.names):
-            raise _FailedError("no code object has a file name that looks like one")
-        modules = [line for name, _, _, line in seen.names if name == "<module>"]
+        if seen.callers > 2 * seen.callers_begun:  # a signal handler may be called before a first instruction
+            raise _FailedError("most frames that have called another stand at their first instruction")
+        if all(name == file for name, _, file, _ in seen.names):
+            raise _FailedError("every code object has its name for a file name")
+        lines = {line for _, _, _, line in seen.names}
+        if len(seen.names) >= 3 and len(lines) == 1 and lines != {1}:
+            raise _FailedError("all code objects begin at the same line")
         if self.layout.code_qualname is None:
             return
+        modules = [line for name, _, _, line in seen.names if name == "<module>"]
         if modules and 1 not in modules:
             raise _FailedError("no module begins at line 1")
-        if not any(qualified and qualified.rpartition(".")[2] == name for name, qualified, _, _ in seen.names):
+        dotted = [(name, qualified) for name, qualified, _, _ in seen.names if qualified and "." in qualified]
+        if dotted and not any(qualified.rpartition(".")[2] == name for name, qualified in dotted):
             raise _FailedError("no qualified name ends in the name")
-        if not seen.resumes:
-            raise _FailedError("no code object has RESUME for its first traceable instruction")
 
 
 def _u64(data: bytes, at: int) -> int:
