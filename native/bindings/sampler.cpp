@@ -133,7 +133,7 @@ void bind_sampler(nb::module_& module) {
             },
             nb::arg("rate_hz"), nb::arg("mode"), nb::arg("stop_threads") = true, nb::arg("follow_processes") = false,
             nb::arg("use_cpu_clocks") = true)
-        .def("attach", &Sampler::attach, nb::arg("pid"), nb::arg("seize") = false, NoGil())
+        .def("attach", &Sampler::attach, nb::arg("pid"), nb::arg("launching") = false, NoGil())
         .def(
             "set_python",
             [](Sampler& sampler, std::uint32_t process, const nb::dict& layout, const RuntimeAddresses& addresses) {

@@ -18,19 +18,21 @@ namespace weft {
 
 struct Event {
     enum class Kind : std::uint8_t {
-        kProcessStart,  // attached to, forked, or made new by exec
+        kProcessStart,     // attached to, forked, or made new by exec
+        kPythonInherited,  // forked from a process whose Python is known: so is this one's
         kProcessEnd,    // value: the status as of wait(2), -1: not known
         kThreadStart,
         kThreadEnd,
         kThreadName,
+        kCodesForgotten,  // codes of the process with ids below `value` will not be named again
     };
     Kind kind = Kind::kProcessStart;
     std::uint64_t at_ns = 0;
     std::uint32_t process = 0;  // our number for it
     std::uint32_t thread = 0;   // 0 for events of processes
-    std::uint32_t parent = 0;   // kProcessStart: the process it was forked from, or was before exec; 0: attached to
+    std::uint32_t parent = 0;   // the process it was forked from, or was before exec; 0: attached to
     pid_t id = 0;               // pid or tid
-    std::int64_t value = 0;     // kProcessStart: 1 if Python was inherited with the memory (fork)
+    std::int64_t value = 0;
     std::string name;           // kThreadStart, kThreadName
 };
 

@@ -18,16 +18,16 @@ constexpr std::uint64_t kNameRounds = 20;
 
 }  // namespace
 
-AttachResult Sampler::attach_now(pid_t pid, bool seize) {
-    if (std::ranges::any_of(processes_, [&](const auto& entry) { return entry.second->pid == pid; })) {
+AttachResult Sampler::attach_now(pid_t pid, bool launching) {
+    if (find_process(pid) != nullptr) {
         return AttachResult::kOk;
     }
-    SampledProcess& process = add_process(pid, 0, false);
+    SampledProcess& process = add_process(pid, 0, launching);
     for (const pid_t tid : list_threads(pid)) {
         add_thread(process, tid, SampledThread::Trace::kNot);
     }
     AttachResult result = process.threads.empty() ? AttachResult::kGone : AttachResult::kOk;
-    if (result == AttachResult::kOk && options_.stop_threads && (seize || options_.follow_processes)) {
+    if (result == AttachResult::kOk && options_.stop_threads && (launching || options_.follow_processes)) {
         result = seize_all(process);
     }
     if (result != AttachResult::kOk) {
@@ -37,10 +37,44 @@ AttachResult Sampler::attach_now(pid_t pid, bool seize) {
     ever_attached_ = true;
     if (options_.follow_processes) {
         for (const pid_t child : list_children(pid)) {
-            static_cast<void>(attach_now(child, true));  // one that has just ended is no loss
+            static_cast<void>(attach_now(child, false));  // one that has just ended is no loss
         }
     }
     return result;
+}
+
+void Sampler::tell(const SampledProcess& process, Event::Kind kind, std::int64_t value, std::uint32_t parent) {
+    if (process.launching) {
+        return;
+    }
+    Event event;
+    event.kind = kind;
+    event.at_ns = monotonic_ns();
+    event.process = process.id;
+    event.parent = parent;
+    event.id = process.pid;
+    event.value = value;
+    batch_.events.push_back(event);
+    next_publish_ns_ = 0;  // Python's side has to look at it
+}
+
+void Sampler::tell(const SampledThread& thread, Event::Kind kind) {
+    if (thread.process.launching) {
+        return;
+    }
+    Event event;
+    event.kind = kind;
+    event.at_ns = monotonic_ns();
+    event.process = thread.process.id;
+    event.thread = thread.id;
+    event.id = thread.tid;
+    event.name = thread.name;
+    batch_.events.push_back(event);
+}
+
+SampledProcess* Sampler::find_process(pid_t pid) {
+    const auto found = std::ranges::find_if(processes_, [&](const auto& entry) { return entry.second->pid == pid; });
+    return found == processes_.end() ? nullptr : found->second.get();
 }
 
 // Seizes every thread, also those that are made meanwhile: from then on the kernel hands us each new one.
@@ -66,9 +100,10 @@ AttachResult Sampler::seize_all(SampledProcess& process) {
     return AttachResult::kOk;
 }
 
-SampledProcess& Sampler::add_process(pid_t pid, std::uint32_t parent, bool inherited_python) {
+SampledProcess& Sampler::add_process(pid_t pid, std::uint32_t parent, bool launching) {
     const std::uint32_t id = next_process_++;
     auto& process = processes_[id] = std::make_unique<SampledProcess>(id, pid);
+    process->launching = launching;
     process->pid_descriptor = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
     if (process->pid_descriptor.valid()) {
         epoll_event event{};
@@ -76,16 +111,23 @@ SampledProcess& Sampler::add_process(pid_t pid, std::uint32_t parent, bool inher
         event.data.u64 = kProcessTag | id;
         epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, process->pid_descriptor.get(), &event);
     }
-    Event event;
-    event.kind = Event::Kind::kProcessStart;
-    event.at_ns = monotonic_ns();
-    event.process = id;
-    event.parent = parent;
-    event.id = pid;
-    event.value = inherited_python ? 1 : 0;
-    batch_.events.push_back(event);
-    next_publish_ns_ = 0;  // Python's side has to look at it
+    tell(*process, Event::Kind::kProcessStart, 0, parent);
     return *process;
+}
+
+// A process that one of ours has forked: its memory is a copy of its parent's, so its Python is where its parent's is.
+SampledProcess& Sampler::add_child(pid_t pid, SampledProcess* parent) {
+    SampledProcess& child = add_process(pid, parent == nullptr ? 0 : parent->id, parent != nullptr && parent->launching);
+    if (parent != nullptr) {
+        child.python_state = parent->python_state;
+        if (parent->python) {
+            child.layout = parent->layout;
+            child.addresses = parent->addresses;
+            child.python = std::make_unique<PythonTarget>(child.layout, child.addresses, next_code_);
+            tell(child, Event::Kind::kPythonInherited, 0, parent->id);
+        }
+    }
+    return child;
 }
 
 // The thread, new or known; null if it has ended.
@@ -106,19 +148,12 @@ SampledThread* Sampler::add_thread(SampledProcess& process, pid_t tid, SampledTh
     thread->name = read_thread_name(process.pid, tid);
     thread->python.inner_tid = read_thread_ids(tid).inner_tid;
     open_cpu_clock(*thread);
-    Event event;
-    event.kind = Event::Kind::kThreadStart;
-    event.at_ns = now_ns;
-    event.process = process.id;
-    event.thread = thread->id;
-    event.id = tid;
-    event.name = thread->name;
-    batch_.events.push_back(event);
+    tell(*thread, Event::Kind::kThreadStart);
     by_tid_[tid] = thread.get();
     return (process.threads[tid] = std::move(thread)).get();
 }
 
-void Sampler::scan_threads(SampledProcess& process, std::uint64_t now_ns) {
+void Sampler::scan_threads(SampledProcess& process) {
     const std::vector<pid_t> tids = list_threads(process.pid);
     for (const pid_t tid : tids) {
         add_thread(process, tid, SampledThread::Trace::kNot);
@@ -133,14 +168,7 @@ void Sampler::scan_threads(SampledProcess& process, std::uint64_t now_ns) {
             std::string name = read_thread_name(process.pid, tid);
             if (!name.empty() && name != thread->name) {
                 thread->name = std::move(name);
-                Event event;
-                event.kind = Event::Kind::kThreadName;
-                event.at_ns = now_ns;
-                event.process = process.id;
-                event.thread = thread->id;
-                event.id = tid;
-                event.name = thread->name;
-                batch_.events.push_back(event);
+                tell(*thread, Event::Kind::kThreadName);
             }
         }
     }
@@ -204,37 +232,21 @@ SampledThread* Sampler::adopt(pid_t tid) {
     if (ids.process == 0) {
         return nullptr;
     }
-    const auto by_pid = [&](pid_t pid) {
-        return std::ranges::find_if(processes_, [&](const auto& entry) { return entry.second->pid == pid; });
-    };
-    auto found = by_pid(ids.process);
-    if (found == processes_.end()) {
+    SampledProcess* process = find_process(ids.process);
+    if (process == nullptr) {
         if (!options_.follow_processes) {
             return nullptr;
         }
-        const auto parent = by_pid(ids.parent);
-        const bool has_parent = parent != processes_.end();
-        SampledProcess& child = add_process(ids.process, has_parent ? parent->first : 0,
-                                            has_parent && parent->second->python != nullptr);
-        if (has_parent && parent->second->python) {
-            // Its memory is a copy of its parent's: so is its Python.
-            child.layout = parent->second->layout;
-            child.addresses = parent->second->addresses;
-            child.python = std::make_unique<PythonTarget>(child.layout, child.addresses, next_code_);
-        }
-        if (has_parent) {
-            child.python_state = parent->second->python_state;
-        }
-        found = by_pid(ids.process);
+        process = &add_child(ids.process, find_process(ids.parent));
     }
-    return add_thread(*found->second, tid, SampledThread::Trace::kRunning);
+    return add_thread(*process, tid, SampledThread::Trace::kRunning);
 }
 
 // exec(2): the thread goes on as the only one of a new program, under the process's own number.
 void Sampler::replaced_by_exec(SampledThread& thread) {
     SampledProcess& before = thread.process;
     const pid_t pid = before.pid;
-    const std::uint32_t parent = before.id;
+    const std::uint32_t parent = before.launching ? 0 : before.id;
     end_process(before, -1);
     SampledProcess& after = add_process(pid, parent, false);
     add_thread(after, pid, SampledThread::Trace::kRunning);
@@ -250,13 +262,7 @@ void Sampler::end_thread(SampledThread& thread) {
         process.losses.add(Loss::kUnseen, 1, unseen);
     }
     collect(thread);
-    Event event;
-    event.kind = Event::Kind::kThreadEnd;
-    event.at_ns = now_ns;
-    event.process = process.id;
-    event.thread = thread.id;
-    event.id = thread.tid;
-    batch_.events.push_back(event);
+    tell(thread, Event::Kind::kThreadEnd);
     by_tid_.erase(thread.tid);
     process.threads.erase(thread.tid);
 }
@@ -265,14 +271,10 @@ void Sampler::end_process(SampledProcess& process, int status) {
     while (!process.threads.empty()) {
         end_thread(*process.threads.begin()->second);
     }
-    batch_.losses.push_back({process.id, process.losses});
-    Event event;
-    event.kind = Event::Kind::kProcessEnd;
-    event.at_ns = monotonic_ns();
-    event.process = process.id;
-    event.id = process.pid;
-    event.value = status;
-    batch_.events.push_back(event);
+    if (!process.launching) {
+        batch_.losses.push_back({process.id, process.losses});
+    }
+    tell(process, Event::Kind::kProcessEnd, status);
     processes_.erase(process.id);
 }
 

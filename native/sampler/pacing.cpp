@@ -61,9 +61,12 @@ void Sampler::arm_timer(std::uint64_t now_ns) {
 void Sampler::tick(std::uint64_t now_ns) {
     std::vector<SampledThread*> due;
     for (const auto& [id, process] : processes_) {
+        if (process->launching) {
+            continue;
+        }
         if (process->next_scan_ns <= now_ns) {
             process->next_scan_ns = now_ns + kScanPeriod;
-            scan_threads(*process, now_ns);
+            scan_threads(*process);
         }
         for (const auto& [tid, thread] : process->threads) {
             if (thread->next_check_ns <= now_ns) {
@@ -123,7 +126,7 @@ void Sampler::check(SampledThread& thread, std::uint64_t now_ns) {
 
 void Sampler::cpu_tick(SampledThread& thread) {
     const std::uint64_t now_ns = monotonic_ns();
-    if (options_.mode == Mode::kGil) {
+    if (options_.mode == Mode::kGil || thread.process.launching) {
         return;
     }
     thread.next_check_ns = options_.mode == Mode::kCpu && !user_only_ ? kNever : now_ns + 2 * period_ns_;

@@ -18,7 +18,7 @@ constexpr std::size_t kCodesKept = 1 << 18;
 }  // namespace
 
 PythonTarget::PythonTarget(const Layout& layout, const RuntimeAddresses& addresses, std::uint32_t& next_code_id)
-    : runtime_(layout, addresses), codes_(runtime_.layout(), next_code_id), walker_(runtime_) {}
+    : runtime_(layout, addresses), codes_(runtime_.layout(), next_code_id), walker_(runtime_), next_code_id_(next_code_id) {}
 
 void PythonTarget::list(Memory& memory) {
     // A list that changes under the read is listed as far as it goes, and again at the next look that misses a thread.
@@ -85,6 +85,7 @@ bool PythonTarget::look(ProcessMemory& memory, PythonThread& thread, Address pth
     read_ahead_.begin(memory, thread.plan);
     if (codes_.size() > kCodesKept) {
         codes_.clear();
+        forgotten_below_ = next_code_id_;
     }
     codes_.begin_sample();
     if (pthread != 0 && pthread != thread.pthread) {

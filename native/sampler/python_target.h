@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "memory/read_ahead.h"
@@ -45,6 +46,9 @@ class PythonTarget {
 
     const Runtime& runtime() const { return runtime_; }
     CodeTable& codes() { return codes_; }
+    // Code objects with numbers below this have been forgotten: they get new ones when they are seen again. 0: none since
+    // the last call.
+    std::uint32_t take_forgotten() { return std::exchange(forgotten_below_, 0); }
     std::uint64_t read_calls() const { return read_ahead_.calls(); }
 
    private:
@@ -57,6 +61,8 @@ class PythonTarget {
     FrameWalker walker_;
     ReadAhead read_ahead_;
     Threads threads_;
+    std::uint32_t& next_code_id_;
+    std::uint32_t forgotten_below_ = 0;
     std::uint64_t listing_ = 0;  // counts calls of list()
     std::unordered_map<Address, std::uint64_t> tids_;  // pthread_self -> tid, as glibc or musl keeps it
     PythonStack part_;

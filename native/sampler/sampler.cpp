@@ -97,9 +97,9 @@ void Sampler::call(const Command& command) {
     done_signal.wait(lock, [&] { return done; });
 }
 
-AttachResult Sampler::attach(pid_t pid, bool seize) {
+AttachResult Sampler::attach(pid_t pid, bool launching) {
     AttachResult result = AttachResult::kGone;
-    call([&] { result = attach_now(pid, seize); });
+    call([&] { result = attach_now(pid, launching); });
     return result;
 }
 

@@ -50,9 +50,9 @@ class Sampler {
     Sampler(const Sampler&) = delete;
     Sampler& operator=(const Sampler&) = delete;
 
-    // Samples the process from now on. `seize`: take hold of all its threads at once, so that nothing of what it does next
-    // is missed (a command that we launch, and that waits for us).
-    AttachResult attach(pid_t pid, bool seize);
+    // Samples the process from now on. `launching`: it is a child of ours that waits for us before its exec; what it
+    // becomes is followed from its first instruction on, and what it is now is not recorded.
+    AttachResult attach(pid_t pid, bool launching);
 
     // Tells what was found out about a process: where its Python is, or that it has none. A process that has ended is
     // ignored.
@@ -108,11 +108,15 @@ class Sampler {
     bool behind();
 
     // following.cpp
-    AttachResult attach_now(pid_t pid, bool seize);
-    SampledProcess& add_process(pid_t pid, std::uint32_t parent, bool inherited_python);
+    AttachResult attach_now(pid_t pid, bool launching);
+    SampledProcess& add_process(pid_t pid, std::uint32_t parent, bool launching);
+    void tell(const SampledProcess& process, Event::Kind kind, std::int64_t value, std::uint32_t parent = 0);
+    void tell(const SampledThread& thread, Event::Kind kind);
+    SampledProcess* find_process(pid_t pid);
+    SampledProcess& add_child(pid_t pid, SampledProcess* parent);
     SampledThread* add_thread(SampledProcess& process, pid_t tid, SampledThread::Trace trace);
     AttachResult seize_all(SampledProcess& process);
-    void scan_threads(SampledProcess& process, std::uint64_t now_ns);
+    void scan_threads(SampledProcess& process);
     void take_stops();
     void take_stop(pid_t tid, const tracer::Stop& stop);
     SampledThread* adopt(pid_t tid);

@@ -199,6 +199,9 @@ std::uint32_t Sampler::intern(SampledThread& thread) {
         ++account.stacks_incomplete;
     }
     if (thread.process.python) {
+        if (const std::uint32_t below = thread.process.python->take_forgotten(); below != 0) {
+            tell(thread.process, Event::Kind::kCodesForgotten, below);
+        }
         for (CodeDefinition& code : thread.process.python->codes().take_definitions()) {
             batch_.codes.push_back({thread.process.id, std::move(code)});
         }

@@ -60,6 +60,7 @@ struct SampledProcess {
 
     std::uint32_t id;
     pid_t pid;
+    bool launching = false;  // our own child before its exec: not yet what is to be recorded
     Descriptor pid_descriptor;  // readable when the process has ended
     ProcessMemory memory;
     Python python_state = Python::kUnknown;

@@ -29,6 +29,9 @@ class FrameFlag(IntFlag):
     INCOMPLETE = 1  # pushed, not started yet: shown at its first line
 
 
+NO_FLAGS = FrameFlag(0)
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
     """One frame, symbolized. Lines and columns count from 1; 0 means that there is none."""
@@ -41,4 +44,4 @@ class Frame:
     end_line: int = 0
     column: int = 0
     end_column: int = 0
-    flags: FrameFlag = FrameFlag(0)
+    flags: FrameFlag = NO_FLAGS

@@ -51,6 +51,7 @@ class CaptureWriter:
         """Makes the file; replaces an old capture there and refuses to replace anything else."""
         self.path = path
         self._written_ns = 0
+        self._closed = False
         self._strings: dict[str, int] = {}
         self._next_string = 1
         self._queue: dict[str, list[tuple[object, ...]]] = {}
@@ -65,6 +66,11 @@ class CaptureWriter:
             self._database.executemany(SET_META, meta.items())
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = NORMAL")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether close() is still to come."""
+        return not self._closed
 
     def __enter__(self) -> Self:
         return self
@@ -182,6 +188,7 @@ class CaptureWriter:
                 if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:  # someone reads it: it stays as it is
                     raise
             self._database.close()
+        self._closed = True
 
     def _add(self, statement: str, *row: object) -> None:
         self._queue.setdefault(statement, []).append(row)

@@ -1,0 +1,145 @@
+"""The C++ side. native/ tells more: each class stands in the header that bears its name."""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+LAYOUT_FIELDS: Final[tuple[str, ...]]
+LOSSES: Final[tuple[str, ...]]
+
+class Memory:
+    """Anything with addresses and bytes."""
+
+    def read(self, address: int, size: int) -> bytes:
+        """Exactly `size` bytes; raises MemoryReadError."""
+
+class ProcessMemory(Memory):
+    """The memory of a live process, by process_vm_readv(2)."""
+
+    def __init__(self, pid: int) -> None: ...
+
+class ImageMemory(Memory):
+    """Memory that does not change. Of segments that overlap, the one that was added first is read."""
+
+    def __init__(self) -> None: ...
+    def add_bytes(self, begin: int, bytes: bytes) -> None: ...
+    def add_file(self, begin: int, size: int, path: str, offset: int) -> None:
+        """Bytes of a file; raises OSError (as RuntimeError) if it cannot be opened."""
+    def add_zeros(self, begin: int, size: int) -> None: ...
+
+class RuntimeAddresses:
+    """Where one process keeps the roots; 0 where there is none."""
+
+    def __init__(self, interpreters_head: int, current_thread: int = 0, gil: int = 0) -> None: ...
+    @property
+    def interpreters_head(self) -> int: ...
+    @property
+    def current_thread(self) -> int: ...
+    @property
+    def gil(self) -> int: ...
+
+# A string of the target, undecoded: bytes a character (0: bytes of Python 2), the bytes, whether it was cut.
+_Text = tuple[int, bytes, bool]
+# id, first line, file name, name, qualified name, line table
+_Code = tuple[int, int, _Text, _Text, _Text, bytes]
+# code id, byte offset of the instruction (negative: not started), incomplete
+_Frame = tuple[int, int, bool]
+
+class PythonReader:
+    """Reads the threads of one runtime out of any memory, once."""
+
+    def __init__(self, memory: Memory, layout: Mapping[str, int | None], addresses: RuntimeAddresses) -> None: ...
+    def threads(self) -> tuple[list[tuple[int, int, int, int, int]], str]:
+        """[(address, interpreter, interpreter id, pthread, native id)], and a name of LOSSES."""
+    def gil_holders(self) -> list[int]:
+        """The addresses of the thread states that hold a GIL."""
+    def stack(self, address: int, interpreter: int, pthread: int) -> tuple[list[_Frame], str, int]:
+        """Frames innermost first, a name of LOSSES, and the address of the innermost anchor or 0."""
+    def codes(self) -> list[_Code]:
+        """Code objects that stacks since the last call have named for the first time."""
+
+class CorruptRuns(ValueError):  # noqa: N818
+    """The bytes are no runs."""
+
+class RunEncoder:
+    """Collects the runs of one thread, batch by batch."""
+
+    def __init__(self) -> None: ...
+    def append(self, at_ns: int, weight_ns: int, ticks: int, state: int, stack: int) -> None: ...
+    def __len__(self) -> int: ...
+    def take(self) -> tuple[int, int, bytes]:
+        """The batch so far as (start_ns, end_ns, bytes); a new one begins."""
+
+class RunFold:
+    """Adds up batches: the weight and the ticks of each pair of stack and state. Raises CorruptRuns."""
+
+    def __init__(self) -> None: ...
+    def add(self, bytes: bytes) -> None: ...
+    def totals(self) -> tuple[bytes, bytes, bytes, bytes]:
+        """The columns (stack, state, weight_ns, ticks) as native 64-bit integers, in no order."""
+
+def decode_runs(bytes: bytes, start_ns: int) -> tuple[bytes, bytes, bytes, bytes, bytes]:
+    """The columns (at_ns, weight_ns, ticks, state, stack) as native 64-bit integers. Raises ValueError."""
+
+class Mode(Enum):
+    """What is sampled."""
+
+    WALL = 0
+    CPU = 1
+    GIL = 2
+
+class AttachResult(Enum):
+    """How attaching went."""
+
+    OK = 0
+    GONE = 1
+    DENIED = 2
+
+class Batch:
+    """What has happened since the last batch. Every list is made anew when it is asked for."""
+
+    @property
+    def until_ns(self) -> int: ...
+    @property
+    def finished(self) -> bool: ...
+    @property
+    def events(self) -> list[tuple[int, int, int, int, int, int, int, bytes]]:
+        """[(kind, at_ns, process, thread, parent, pid or tid, value, name)]."""
+    @property
+    def codes(self) -> list[tuple[int, _Code]]:
+        """[(process, code)]."""
+    @property
+    def frames(self) -> list[tuple[int, int, int, bool]]:
+        """[(id, code id, instruction, incomplete)]; code 0: a marker, and the instruction an index of LOSSES."""
+    @property
+    def stacks(self) -> list[tuple[int, int, int]]:
+        """[(id, parent, frame)]."""
+    @property
+    def runs(self) -> list[tuple[int, int, int, bytes]]:
+        """[(thread, start_ns, end_ns, runs)]."""
+    @property
+    def standing(self) -> list[tuple[int, tuple[int, int, int] | None]]:
+        """[(thread, (stack, state, since_ns) or None)]."""
+    @property
+    def losses(self) -> list[tuple[int, str, int, int]]:
+        """[(process, reason, count, weight_ns)], totals."""
+    @property
+    def account(self) -> dict[str, int]:
+        """Totals of the recording."""
+
+class Sampler:
+    """Paces, stops, reads and accounts for every thread of the targets, on a thread of its own."""
+
+    def __init__(
+        self,
+        rate_hz: float,
+        mode: Mode,
+        stop_threads: bool = True,
+        follow_processes: bool = False,
+        use_cpu_clocks: bool = True,
+    ) -> None: ...
+    def attach(self, pid: int, launching: bool = False) -> AttachResult: ...
+    def set_python(self, process: int, layout: Mapping[str, int | None], addresses: RuntimeAddresses) -> None: ...
+    def set_no_python(self, process: int) -> None: ...
+    def next_batch(self, timeout_s: float) -> Batch | None: ...
+    def stop(self) -> None: ...

@@ -1,0 +1,73 @@
+"""The command line: one file a verb, loaded when it is asked for."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+
+import click
+
+from weft import __version__
+from weft.errors import WeftError
+
+_VERBS = {
+    "record": "Record a program, running or launched, into a capture or another format.",
+    "dump": "Print the stacks of a process or core file as they are now.",
+    "report": "Show a capture, or write it in another format.",
+    "demo": "Record a bundled example program and write its flame graph.",
+    "doctor": "Say what will work here, what will not, and what to do about it.",
+}
+
+
+class _Verbs(click.Group):
+    """Loads a verb's module when it is run: `weft report` must not pay for what `weft record` needs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _VERBS:
+            return None
+        command: click.Command = getattr(import_module(f"weft.cli.{cmd_name}"), cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(_VERBS.items()))
+
+
+EPILOG = """\b
+Examples:
+  weft record -p 1234                      until Ctrl-C; then a short report
+  weft record -o app.html -- python app.py an interactive flame graph of a whole run
+  weft dump 1234                           what is it doing right now?
+  weft report app.weft                     where the time went
+\b
+Shell completion: eval "$(_WEFT_COMPLETE=bash_source weft)"  (or zsh_source, fish_source)
+"""
+
+
+@click.group(cls=_Verbs, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="weft %(version)s")
+def cli() -> None:
+    """A sampling profiler for Python programs that run native code. Its stacks are proven."""
+
+
+def main() -> None:
+    """Run the command line. An error that a user can do something about is one line on stderr, and exit status 1."""
+    try:
+        status = cli.main(prog_name="weft", standalone_mode=False)
+    except click.exceptions.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except WeftError as error:
+        click.echo(f"weft: {error}", err=True)
+        sys.exit(getattr(error, "exit_status", 1))
+    except BrokenPipeError:
+        # Whoever read our output has enough of it; Python must not try to flush the rest at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    sys.exit(status if isinstance(status, int) else 0)

@@ -1,0 +1,50 @@
+"""The line that tells how a recording goes, while it goes."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import TextIO
+
+from weft.session import Progress
+
+_PERIOD = 0.5  # seconds between two lines
+
+
+class ProgressLine:
+    """One line on a terminal, rewritten in place; nothing where the stream is no terminal."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._shown = stream.isatty()
+        self._last: tuple[float, int] | None = None  # when, and how many samples there were
+        self._next = 0.0
+
+    def __enter__(self) -> ProgressLine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._shown and self._last:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+    def show(self, progress: Progress) -> None:
+        """Show how it stands, if the line is old enough."""
+        if not self._shown or progress.elapsed_s < self._next or not progress.account:
+            return
+        self._next = progress.elapsed_s + _PERIOD
+        taken = progress.account["samples_taken"]
+        now = time.monotonic()
+        rate = (taken - self._last[1]) / max(now - self._last[0], 1e-3) if self._last else 0.0
+        self._last = (now, taken)
+        parts = [f"{progress.elapsed_s:.0f} s", f"{taken:,} samples", f"{rate:,.0f}/s"]
+        if late := progress.account["samples_late"]:
+            parts.append(f"{late:,} late")
+        if lost := sum(progress.losses.values()) - progress.losses.get("late", 0):
+            parts.append(f"{lost:,} lost or degraded")
+        if not progress.runtimes:
+            parts.append("looking for Python")
+        self._stream.write("\r\x1b[Kweft: " + " · ".join(parts) + " · Ctrl-C ends")
+        self._stream.flush()

@@ -1,0 +1,176 @@
+"""weft record: records a program into a capture, or straight into another format."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from weft.capture import Capture
+from weft.cli.progress import ProgressLine
+from weft.collect.choose import Collector
+from weft.collect.sampler import Mode
+from weft.errors import OutputError, WeftError
+from weft.export import FORMATS, format_of, write
+from weft.session import Options, Result, record_command, record_process
+from weft.target.launch import shell_status
+from weft.target.process import Process
+
+MAX_RATE_HZ = 20_000
+
+EPILOG = """\b
+Examples:
+  weft record -p 1234                          until Ctrl-C, into NAME-PID-TIME.weft, with a short report
+  weft record -p 1234 -d 30 -o app.html        half a minute, as an interactive flame graph
+  weft record -r 1khz -o run.weft -- python app.py --size 10
+  weft record -s -o all.speedscope.json -- make test
+  weft record -p 1234 --mode gil -d 10         who holds the GIL?
+"""
+
+
+class _Rate(click.ParamType[int]):
+    """Samples a second: 99, 1khz, 2.5kHz."""
+
+    name = "rate"
+
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(k?)(?:hz)?\s*", str(value), re.IGNORECASE)
+        rate = round(float(match[1]) * (1000 if match[2] else 1)) if match else 0
+        if not 1 <= rate <= MAX_RATE_HZ:
+            self.fail(f"{value!r} is no rate from 1 to {MAX_RATE_HZ:,} Hz, such as 99 or 1khz", param, ctx)
+        return rate
+
+
+@click.command(
+    epilog=EPILOG,
+    context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
+)
+@click.option("-p", "--pid", type=click.IntRange(min=1), help="Record this running process.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to; its ending is the format."
+)
+@click.option(
+    "-f", "--format", "name", type=click.Choice(["weft", *FORMATS]), help="The format, whatever FILE ends with."
+)
+@click.option(
+    "-d", "--duration", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="End after this time."
+)
+@click.option(
+    "-r", "--rate", type=_Rate(), default=99, show_default=True, metavar="HZ", help="Samples a second: 99, 1khz."
+)
+@click.option("-s", "--subprocesses", is_flag=True, help="Record its subprocesses too, from their first instruction.")
+@click.option(
+    "--mode",
+    type=click.Choice(["wall", "cpu", "gil"]),
+    default="wall",
+    show_default=True,
+    help="wall: every thread, with its state; cpu: by CPU time; gil: whoever holds the GIL.",
+)
+@click.option(
+    "--collector",
+    type=click.Choice([collector.value for collector in Collector]),
+    default="auto",
+    show_default=True,
+    help="ptrace: true stacks, threads stopped for microseconds; peek: stops nothing, biased.",
+)
+@click.option("--idle", is_flag=True, help="Show the time in which threads were blocked, too.")
+@click.argument("command", nargs=-1, metavar="[-- COMMAND ...]")
+def record(
+    pid: int | None,
+    output: Path | None,
+    name: str | None,
+    duration: float | None,
+    rate: int,
+    mode: str,
+    collector: str,
+    command: tuple[str, ...],
+    *,
+    subprocesses: bool,
+    idle: bool,
+) -> int:
+    """Record a running process (-p PID), or a command from its start to its end (-- COMMAND ...).
+
+    Every recording is a capture (.weft), which `weft report` shows and converts. With a FILE of another format, the
+    capture is made, converted and removed.
+    """
+    if (pid is None) == (not command):
+        raise click.UsageError("give either -p PID or -- COMMAND ...")
+    options = Options(rate, duration, Mode[mode.upper()], Collector(collector), subprocesses)
+    format_ = _format(output, name)
+    path = output or Path(_default_name(pid, command, format_))
+    if format_ is None:
+        return _record(path, pid, command, options, idle=idle, report=output is None)
+    _check_writable(path)
+    scratch = Path(tempfile.mkdtemp(prefix="weft-")) / "recording.weft"
+    status = _record(scratch, pid, command, options, idle=idle, report=False)
+    try:
+        with Capture(scratch) as capture:
+            write(capture, format_, path, idle=idle)
+    except WeftError as error:
+        raise OutputError(f"{error}; the recording is kept: weft report {scratch} -o FILE") from error
+    scratch.unlink()
+    scratch.parent.rmdir()
+    click.echo(f"weft: wrote {path}", err=True)
+    return status
+
+
+def _record(path: Path, pid: int | None, command: Sequence[str], options: Options, *, idle: bool, report: bool) -> int:
+    """Make the capture and return weft's exit status."""
+    with ProgressLine(sys.stderr) as progress:
+        if pid is not None:
+            result = record_process(pid, path, options, progress.show)
+        else:
+            result = record_command(command, path, options, progress.show)
+    for failed, error in result.failures.items():
+        click.echo(f"weft: process {failed}: {error}", err=True)
+    if not result.runtimes and not result.failures:
+        advice = "" if options.subprocesses else "; with -s its subprocesses are recorded, too"
+        click.echo(f"weft: no Python was found in {_told(pid, command)}{advice}", err=True)
+    if report:
+        _print_report(result, idle=idle)
+        click.echo(f"weft: wrote {path} (weft report {path} shows more)", err=True)
+    return 0 if result.exit_status is None else shell_status(result.exit_status)
+
+
+def _print_report(result: Result, *, idle: bool) -> None:
+    """Print the short report to stderr: stdout is a launched command's."""
+    from weft.report.text import render
+
+    sys.stderr.flush()
+    with Capture(result.capture) as capture:
+        for chunk in render(capture, idle=idle, terminal=sys.stderr.isatty()):
+            sys.stderr.buffer.write(chunk)
+    sys.stderr.buffer.flush()
+
+
+def _format(output: Path | None, name: str | None) -> str | None:
+    """Return the format to convert to, None for a capture."""
+    if name is not None:
+        return None if name == "weft" else name
+    return None if output is None else format_of(output)
+
+
+def _default_name(pid: int | None, command: Sequence[str], format_: str | None) -> str:
+    from weft.export import CAPTURE_ENDING, ENDINGS
+
+    program = Process(pid).name if pid is not None else Path(command[0]).name
+    program = re.sub(r"[^A-Za-z0-9._-]+", "_", program).strip("._") or "python"
+    number = pid if pid is not None else os.getpid()
+    ending = ENDINGS[format_] if format_ else CAPTURE_ENDING
+    return f"{program}-{number}-{time.strftime('%Y%m%dT%H%M%S')}{ending}"
+
+
+def _check_writable(path: Path) -> None:
+    """Find out before the recording that its result cannot be written, rather than after it."""
+    if path.is_dir() or not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+        raise OutputError(f"cannot write {path}: it is a folder, or in one that is not ours to write")
+
+
+def _told(pid: int | None, command: Sequence[str]) -> str:
+    return f"process {pid}" if pid is not None else repr(command[0])

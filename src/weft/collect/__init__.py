@@ -1,0 +1,1 @@
+"""Collectors: what takes the samples."""

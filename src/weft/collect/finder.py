@@ -1,0 +1,103 @@
+"""Looking for Python in the processes of a recording, as they start and as they load libraries."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from weft.collect.recorder import Recorder
+from weft.collect.sampler import Event, EventKind, Sampler
+from weft.cpython.check import NotReadyError
+from weft.cpython.locate import Runtime, find_runtime
+from weft.errors import LayoutError, NotPythonError, TargetError
+from weft.target.process import Process
+
+_FIRST_PAUSE = 0.005  # seconds between looks at a process that starts; doubled each time
+_LONGEST_PAUSE = 1.0
+_SETTLED = 3  # looks that found no Python and nothing newly mapped: it is no Python program, so far
+
+
+@dataclass(slots=True)
+class _Search:
+    pid: int
+    next_look: float = 0.0
+    pause: float = _FIRST_PAUSE
+    mapped: frozenset[str] = field(default_factory=frozenset)
+    idle_looks: int = 0
+    told: bool = False  # the sampler knows that there is no Python, so far
+
+
+class Finder:
+    """Tells the sampler and the recorder where each process's Python is. It never blocks on one of them."""
+
+    def __init__(self, sampler: Sampler, recorder: Recorder) -> None:
+        self._sampler = sampler
+        self._recorder = recorder
+        self._searches: dict[int, _Search] = {}
+        self._known: dict[int, Runtime] = {}
+        self.found: list[Runtime] = []
+        self.failures: dict[int, LayoutError] = {}  # pid -> why its Python cannot be read
+
+    def expect(self, pid: int, runtime: Runtime) -> None:
+        """Use a runtime that was found before the sampler was told of the process."""
+        self._known[pid] = runtime
+
+    def see(self, event: Event) -> None:
+        """Begin or end a search, as processes come and go."""
+        match event.kind:
+            case EventKind.PROCESS_START:
+                self._searches[event.process] = _Search(event.id)
+            case EventKind.PYTHON_INHERITED | EventKind.PROCESS_END:
+                self._searches.pop(event.process, None)
+
+    @property
+    def is_searching(self) -> bool:
+        """Whether a process may become a Python program at any moment."""
+        return any(not search.told for search in self._searches.values())
+
+    def look(self) -> None:
+        """Look at the processes that are due. A call takes some milliseconds for each."""
+        now = time.monotonic()
+        for process, search in list(self._searches.items()):
+            if search.next_look <= now:
+                search.next_look = now + search.pause
+                search.pause = min(search.pause * 2, _LONGEST_PAUSE)
+                self._look_at(process, search)
+
+    def _look_at(self, process: int, search: _Search) -> None:
+        try:
+            runtime = self._known.pop(search.pid, None) or find_runtime(search.pid)
+        except NotReadyError:
+            search.pause = _FIRST_PAUSE
+        except NotPythonError:
+            self._note_none(process, search)
+        except LayoutError as error:
+            self.failures[search.pid] = error
+            self._tell(process, None)
+            del self._searches[process]
+        except TargetError:
+            del self._searches[process]  # it has ended; the sampler will say so
+        else:
+            self.found.append(runtime)
+            self._tell(process, runtime)
+            del self._searches[process]
+
+    def _note_none(self, process: int, search: _Search) -> None:
+        """Python may still come: libraries that are being loaded, dlopen of libpython by a program that embeds it."""
+        try:
+            mapped = frozenset(mapping.path for mapping in Process(search.pid).maps() if mapping.is_file)
+        except TargetError:
+            return
+        if mapped != search.mapped:
+            search.mapped = mapped
+            search.idle_looks = 0
+            search.pause = min(search.pause, 4 * _FIRST_PAUSE)
+            return
+        search.idle_looks += 1
+        if search.idle_looks == _SETTLED and not search.told:
+            search.told = True
+            self._tell(process, None)
+
+    def _tell(self, process: int, runtime: Runtime | None) -> None:
+        self._recorder.set_runtime(process, runtime)
+        self._sampler.set_runtime(process, runtime)

@@ -1,0 +1,160 @@
+"""The recorder: writes what the sampler has seen into the capture, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from weft import _native
+from weft.capture import CaptureWriter
+from weft.collect.sampler import Event, EventKind, events_of
+from weft.cpython.codes import Code
+from weft.cpython.locate import Runtime
+from weft.errors import MemoryReadError, TargetError
+from weft.sample import Frame, FrameKind
+from weft.target.elf import ElfError, Image
+from weft.target.maps import modules
+from weft.target.process import Process
+
+
+@dataclass(slots=True)
+class _Recorded:
+    """What the recorder remembers of one process."""
+
+    pid: int
+    runtime: Runtime | None = None
+    codes: dict[int, Code] = field(default_factory=dict)
+    losses: dict[str, tuple[int, int]] = field(default_factory=dict)
+    modules: set[tuple[str, int]] = field(default_factory=set)
+
+
+class Recorder:
+    """Turns batches into rows: numbers into names, instructions into lines. For use from one thread."""
+
+    def __init__(self, capture: CaptureWriter) -> None:
+        self._capture = capture
+        self._processes: dict[int, _Recorded] = {}
+        self.account: dict[str, int] = {}
+        self.losses: dict[str, int] = {}  # samples and stacks, of all processes
+        self.exit_statuses: dict[int, int] = {}  # pid -> status as of wait(2), of processes whose end was seen
+
+    def set_runtime(self, process: int, runtime: Runtime | None) -> None:
+        """Note what was found in a process. Batches that come later may hold its code objects."""
+        recorded = self._processes.get(process)
+        if recorded is not None:
+            recorded.runtime = runtime
+            self._capture.set_runtime(process, str(runtime) if runtime else None)
+
+    def write(self, batch: _native.Batch) -> None:
+        """Write one batch, in one transaction. OutputError; what was written before stays."""
+        events = list(events_of(batch))
+        for event in events:
+            self._begin(event)
+        self._write_stacks(batch)
+        for thread, start_ns, end_ns, runs in batch.runs:
+            self._capture.add_runs(thread, start_ns, end_ns, runs)
+        for thread, standing in batch.standing:
+            if standing is None:
+                self._capture.clear_standing(thread)
+            else:
+                self._capture.set_standing(thread, *standing)
+        self._write_losses(batch.losses)
+        self.account = batch.account
+        self._capture.set_account(self.account)
+        for event in events:
+            self._end(event)
+        self._capture.commit(batch.until_ns)
+
+    def look_at_mappings(self, seen_ns: int) -> None:
+        """Write the files that processes have mapped since they were last looked at, with their build ids."""
+        for process, recorded in self._processes.items():
+            # Of one that has ended, what it had mapped when it was last looked at is written.
+            with suppress(TargetError):
+                self._add_mappings(process, recorded, seen_ns)
+
+    def _add_mappings(self, process: int, recorded: _Recorded, seen_ns: int) -> None:
+        target = Process(recorded.pid)
+        for module in modules(target.maps()):
+            if (module.path, module.start) in recorded.modules:
+                continue
+            recorded.modules.add((module.path, module.start))
+            try:
+                build_id = Image(target.memory, module).build_id
+            except (ElfError, MemoryReadError):
+                build_id = None  # not an ELF file: a font, a database, an archive of modules
+            for mapping in module.mappings:
+                self._capture.add_mapping(
+                    process, mapping.start, mapping.end, mapping.offset, mapping.path, build_id, seen_ns
+                )
+
+    def _begin(self, event: Event) -> None:
+        match event.kind:
+            case EventKind.PROCESS_START:
+                recorded = self._processes[event.process] = _Recorded(event.id)
+                self._capture.add_process(
+                    event.process, event.id, event.parent or None, _command(event.id), None, event.at_ns
+                )
+            case EventKind.PYTHON_INHERITED:
+                recorded = self._processes[event.process]
+                parent = self._processes.get(event.parent)
+                recorded.runtime = parent.runtime if parent else None
+                self._capture.set_runtime(event.process, str(recorded.runtime) if recorded.runtime else None)
+            case EventKind.THREAD_START:
+                self._capture.add_thread(event.thread, event.process, event.id, _name(event), event.at_ns)
+            case EventKind.THREAD_NAME:
+                self._capture.rename_thread(event.thread, _name(event))
+
+    def _end(self, event: Event) -> None:
+        """Note the end of something: after the batch that its last samples came in."""
+        match event.kind:
+            case EventKind.THREAD_END:
+                self._capture.clear_standing(event.thread)
+                self._capture.end_thread(event.thread, event.at_ns)
+            case EventKind.PROCESS_END:
+                status = event.value if event.value >= 0 else None
+                if status is not None:
+                    self.exit_statuses[event.id] = status
+                self._capture.end_process(event.process, event.at_ns, status)
+                del self._processes[event.process]
+            case EventKind.CODES_FORGOTTEN:
+                recorded = self._processes.get(event.process)
+                if recorded:
+                    recorded.codes = {id_: code for id_, code in recorded.codes.items() if id_ >= event.value}
+
+    def _write_stacks(self, batch: _native.Batch) -> None:
+        codes: dict[int, Code] = {}
+        for process, (code_id, first_line, filename, name, qualname, line_table) in batch.codes:
+            recorded = self._processes[process]
+            assert recorded.runtime is not None  # code objects come from a runtime that was set
+            code = Code(recorded.runtime.version, first_line, filename, name, qualname, line_table)
+            codes[code_id] = recorded.codes[code_id] = code
+        for frame_id, code_id, instruction, incomplete in batch.frames:
+            self._capture.add_frame(frame_id, self._frame(codes, code_id, instruction, incomplete=incomplete))
+        self._capture.add_stacks(batch.stacks)
+
+    def _frame(self, codes: dict[int, Code], code_id: int, instruction: int, *, incomplete: bool) -> Frame:
+        if code_id == 0:  # a marker: the stack above it was cut off from its root
+            return Frame(FrameKind.PYTHON, f"[truncated: {_native.LOSSES[instruction]}]", "", 0)
+        code = codes.get(code_id) or next(
+            recorded.codes[code_id] for recorded in self._processes.values() if code_id in recorded.codes
+        )
+        return code.frame(instruction, incomplete=incomplete)
+
+    def _write_losses(self, losses: Iterable[tuple[int, str, int, int]]) -> None:
+        for process, reason, count, weight_ns in losses:
+            recorded = self._processes[process]
+            self.losses[reason] = self.losses.get(reason, 0) + count - recorded.losses.get(reason, (0, 0))[0]
+            recorded.losses[reason] = (count, weight_ns)
+            self._capture.set_losses(process, {reason: (count, weight_ns)})
+
+
+def _command(pid: int) -> list[str]:
+    with suppress(TargetError):
+        process = Process(pid)
+        return process.command or [process.name]
+    return []  # it has ended already
+
+
+def _name(event: Event) -> str:
+    return event.name.decode("utf-8", "backslashreplace")

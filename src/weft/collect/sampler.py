@@ -1,0 +1,97 @@
+"""The native sampler, as Python sees it: typed events, and the pacer in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import NamedTuple
+
+from weft import _native
+from weft.collect.choose import Collector
+from weft.cpython.locate import Runtime
+from weft.errors import PermissionDeniedError, TargetExitedError
+
+
+class Mode(IntEnum):
+    """What is sampled."""
+
+    WALL = 0  # every thread, with its state
+    CPU = 1  # threads that use CPU time
+    GIL = 2  # the thread that holds the GIL
+
+
+class EventKind(IntEnum):
+    """Event::Kind of native/sampler/batch.h."""
+
+    PROCESS_START = 0
+    PYTHON_INHERITED = 1
+    PROCESS_END = 2
+    THREAD_START = 3
+    THREAD_END = 4
+    THREAD_NAME = 5
+    CODES_FORGOTTEN = 6
+
+
+class Event(NamedTuple):
+    """Something that happened to a process or a thread. Times in ns of CLOCK_MONOTONIC; ids are the sampler's own."""
+
+    kind: EventKind
+    at_ns: int
+    process: int
+    thread: int
+    parent: int
+    id: int  # pid or tid
+    value: int
+    name: bytes
+
+
+def events_of(batch: _native.Batch) -> Iterator[Event]:
+    """The events of a batch, in order."""
+    for kind, at_ns, process, thread, parent, id_, value, name in batch.events:
+        yield Event(EventKind(kind), at_ns, process, thread, parent, id_, value, name)
+
+
+class Sampler:
+    """Takes samples on a thread of its own, from attach() to stop(). One at a time in a process."""
+
+    def __init__(self, collector: Collector, rate_hz: float, mode: Mode, *, subprocesses: bool) -> None:
+        self._native = _native.Sampler(
+            rate_hz, _native.Mode(mode.value), collector is Collector.PTRACE, follow_processes=subprocesses
+        )
+
+    def attach(self, pid: int, *, launching: bool = False) -> None:
+        """Sample a process from now on. PermissionDeniedError, TargetExitedError.
+
+        launching: it is our child and waits before its exec; what it becomes is followed from its first instruction.
+        """
+        result = self._native.attach(pid, launching)
+        if result is _native.AttachResult.DENIED:
+            raise PermissionDeniedError(
+                f"the kernel does not let weft stop process {pid}; see what `weft doctor {pid}` says"
+            )
+        if result is _native.AttachResult.GONE:
+            raise TargetExitedError(f"process {pid} has ended")
+
+    def set_runtime(self, process: int, runtime: Runtime | None) -> None:
+        """Tell where a process's Python is, or that it has none."""
+        if runtime is None:
+            self._native.set_no_python(process)
+            return
+        roots = runtime.addresses
+        addresses = _native.RuntimeAddresses(roots.interpreters_head, roots.current_thread, roots.gil)
+        self._native.set_python(process, runtime.layout.numbers(), addresses)
+
+    def next_batch(self, timeout_s: float) -> _native.Batch | None:
+        """Return what has happened since the last batch, None if there is nothing in time."""
+        return self._native.next_batch(timeout_s)
+
+    def stop(self) -> None:
+        """End the sampling and let go of every target. What is left comes as a last batch."""
+        self._native.stop()
+
+
+def pacer_of(account: dict[str, int]) -> str:
+    """Return in words what paced the samples."""
+    if not account["cpu_clocks"]:
+        return "wall clock"
+    return "CPU clocks of the threads" if not account["cpu_clocks_refused"] else "CPU clocks, some by the wall clock"

@@ -1,0 +1,250 @@
+"""The main path: target -> collector -> capture."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType, TracebackType
+
+from weft import __version__
+from weft.capture import CaptureWriter
+from weft.collect.choose import Collector, choose
+from weft.collect.finder import Finder
+from weft.collect.recorder import Recorder
+from weft.collect.sampler import Mode, Sampler, events_of, pacer_of
+from weft.cpython.check import NotReadyError
+from weft.cpython.locate import Runtime, find_runtime
+from weft.errors import LayoutError, NotPythonError
+from weft.target.launch import Launched
+from weft.target.process import Process
+
+_BATCH_WAIT = 0.25  # seconds
+_SEARCH_WAIT = 0.005  # while a process may become a Python program
+_MAPPINGS_PERIOD = 1.0  # seconds between looks for newly mapped libraries
+_READY_TIME = 5.0  # seconds that a process may take to begin its Python before we give up
+_MAX_BATCHES_BEHIND = 8  # batches written in one go before anything else is looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to record."""
+
+    rate_hz: int = 99
+    duration_s: float | None = None  # None: until the target ends, or Ctrl-C
+    mode: Mode = Mode.WALL
+    collector: Collector = Collector.AUTO
+    subprocesses: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How a recording stands."""
+
+    elapsed_s: float
+    account: dict[str, int]
+    losses: dict[str, int]
+    runtimes: int  # Python processes found so far
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a recording went. `exit_status` is that of a launched command, as of wait(2)."""
+
+    capture: Path
+    account: dict[str, int]
+    runtimes: list[Runtime]
+    failures: dict[int, LayoutError]
+    exit_status: int | None = None
+
+
+Watch = Callable[[Progress], None]
+
+
+def record_process(pid: int, path: Path, options: Options, watch: Watch | None = None) -> Result:
+    """Record a running process into a capture at `path`, until it ends, the time is up, or SIGINT or SIGTERM comes.
+
+    NoSuchProcessError, PermissionDeniedError, NotPythonError, LayoutError, CollectorError, OutputError.
+    """
+    process = Process(pid)
+    collector = choose(options.collector, pid)
+    runtime = _wait_for_runtime(process, options)
+    with _Interrupts() as interrupts, _Recording(path, options, collector) as recording:
+        if runtime:
+            recording.finder.expect(pid, runtime)
+        recording.sampler.attach(pid)
+        recording.run(interrupts, watch)
+    return recording.result()
+
+
+def record_command(command: Sequence[str], path: Path, options: Options, watch: Watch | None = None) -> Result:
+    """Launch a command and record it into a capture at `path`, from its first instruction to its end.
+
+    If the time is up before that, the command runs on to its end. LaunchError, CollectorError, OutputError.
+    """
+    launched = Launched(command)
+    collector = choose(options.collector, launched.pid)
+    with _Interrupts(forward_to=launched.pid) as interrupts, _Recording(path, options, collector) as recording:
+        if collector is Collector.PEEK:
+            launched.release()
+            recording.sampler.attach(launched.pid)
+        else:
+            recording.sampler.attach(launched.pid, launching=True)
+            launched.release()
+        recording.run(interrupts, watch)
+        recording.close()
+        status = recording.recorder.exit_statuses.get(launched.pid)
+        if status is None:
+            status = launched.wait()
+    return recording.result(status)
+
+
+def _wait_for_runtime(process: Process, options: Options) -> Runtime | None:
+    """Find the Python of a process that may just have started; None if only its subprocesses may have one."""
+    deadline = time.monotonic() + _READY_TIME
+    while True:
+        try:
+            return find_runtime(process)
+        except NotReadyError as error:
+            if time.monotonic() > deadline:
+                raise LayoutError(f"process {process.pid} has not begun to run Python: {error}") from error
+            time.sleep(0.02)
+        except NotPythonError:
+            if options.subprocesses:
+                return None
+            raise
+
+
+class _Recording:
+    """A recording under way. Whatever ends it, what was recorded is written."""
+
+    def __init__(self, path: Path, options: Options, collector: Collector) -> None:
+        self._path = path
+        self._options = options
+        # The sampler keeps four files open a thread.
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft < hard:
+            with suppress(ValueError, OSError):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        # SIGCHLD tells the sampler's thread of stops; taken by any other thread it would only be passed on.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+        self._start = time.monotonic()
+        self._capture = CaptureWriter(path, _meta(options, collector))
+        self.recorder = Recorder(self._capture)
+        self.sampler = Sampler(collector, options.rate_hz, options.mode, subprocesses=options.subprocesses)
+        self.finder = Finder(self.sampler, self.recorder)
+        self._next_mappings = 0.0
+        self._finished = False
+
+    def __enter__(self) -> _Recording:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.sampler.stop()
+        if error is None:
+            self.close()
+        else:
+            self._capture.__exit__(kind, error, trace)
+
+    def run(self, interrupts: _Interrupts, watch: Watch | None) -> None:
+        """Write batches until there will be no more of them, the time is up, or an interrupt asks for the end."""
+        duration = self._options.duration_s
+        while not self._finished and not interrupts.asked:
+            left = duration - self.elapsed_s if duration is not None else _BATCH_WAIT
+            if left <= 0:
+                return
+            self._take(min(left, _SEARCH_WAIT if self.finder.is_searching else _BATCH_WAIT))
+            self.finder.look()
+            self._look_at_mappings()
+            if watch:
+                watch(Progress(self.elapsed_s, self.recorder.account, self.recorder.losses, len(self.finder.found)))
+
+    def close(self) -> None:
+        """Stop sampling, and write what is left."""
+        self.sampler.stop()
+        while not self._finished:
+            self._take(_BATCH_WAIT)
+        if self._capture.is_open:
+            usage = resource.getrusage(resource.RUSAGE_SELF)
+            self._capture.set_account(
+                {
+                    "profiler_cpu_ns": int((usage.ru_utime + usage.ru_stime) * 1e9),
+                    "recorded_ns": int(self.elapsed_s * 1e9),
+                }
+            )
+            self._capture.set_meta("pacer", pacer_of(self.recorder.account))
+            self._capture.close()
+
+    def result(self, exit_status: int | None = None) -> Result:
+        """Return how it went."""
+        return Result(self._path, self.recorder.account, self.finder.found, self.finder.failures, exit_status)
+
+    @property
+    def elapsed_s(self) -> float:
+        """How long it has lasted."""
+        return time.monotonic() - self._start
+
+    def _take(self, timeout_s: float) -> None:
+        for _ in range(_MAX_BATCHES_BEHIND):
+            batch = self.sampler.next_batch(timeout_s)
+            if batch is None:
+                return
+            self.recorder.write(batch)
+            for event in events_of(batch):
+                self.finder.see(event)
+            self._finished = batch.finished
+            if batch.finished:
+                return
+            timeout_s = 0.0
+
+    def _look_at_mappings(self) -> None:
+        now = time.monotonic()
+        if now >= self._next_mappings:
+            self._next_mappings = now + _MAPPINGS_PERIOD
+            self.recorder.look_at_mappings(time.monotonic_ns())
+
+
+class _Interrupts:
+    """SIGINT and SIGTERM end a recording in order. A launched command gets Ctrl-C itself, and SIGTERM from us."""
+
+    def __init__(self, forward_to: int | None = None) -> None:
+        self.asked = False
+        self._forward_to = forward_to
+        self._previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def __enter__(self) -> _Interrupts:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self._forward_to is None:
+            self.asked = True
+        elif number == signal.SIGTERM:
+            with suppress(ProcessLookupError):
+                os.kill(self._forward_to, number)
+
+
+def _meta(options: Options, collector: Collector) -> dict[str, str | int]:
+    name = os.uname()
+    return {
+        "version": __version__,
+        "command": " ".join(sys.argv),
+        "host": name.nodename,
+        "kernel": name.release,
+        "collector": collector.value,
+        "mode": options.mode.name.lower(),
+        "rate_hz": options.rate_hz,
+        "start_ns": time.monotonic_ns(),
+        "start_unix_ns": time.time_ns(),
+    }
