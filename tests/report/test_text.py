@@ -64,8 +64,8 @@ def test_blocked_time_is_told_but_shown_on_request_only(path: Path) -> None:
     assert "lock  app.py" not in shown(path)
     assert "1.00 s of active thread time in 1,000 samples" in shown(path)
     assert section(shown(path), "Threads")[1:] == [
-        "    900 ms       0 s       0 s  MainThread (1234)",
-        "       0 s    100 ms    2.00 s  other (1240)",
+        "   900 ms       0 s       0 s  MainThread (1234)",
+        "      0 s    100 ms    2.00 s  other (1240)",
     ]
     idle = shown(path, idle=True)
     assert "3.00 s of thread time, blocked threads included, in 3,000 samples" in idle
