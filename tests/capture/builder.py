@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from weft._native import RunEncoder
-
 from weft.capture import CaptureWriter
 from weft.sample import Frame, FrameKind, State
 

@@ -39,7 +39,7 @@ def test_everything_written_comes_back(tmp_path: Path) -> None:
     NUL, a process that ended by a signal, columns, flags.
     """
     odd = Frame(FrameKind.PYTHON, "Ж\udcff\0;", "/tmp/\n.py", 7, 5, 8, 3, 9, FrameFlag.INCOMPLETE)
-    with CaptureWriter(tmp_path / "x.weft", META) as writer:
+    with CaptureWriter(tmp_path / "x.weft", {**META, "command": "weft \udc80"}) as writer:
         writer.add_process(1, 10, None, ["python", "é\udc80"], None, 5)
         writer.add_process(2, 11, 1, [], "CPython 2.7.18", 6)
         writer.set_runtime(1, "CPython 3.13.0")
@@ -70,7 +70,8 @@ def test_everything_written_comes_back(tmp_path: Path) -> None:
         assert list(capture.standing()) == [Standing(1, 2, State.BLOCKED, 7)]
         assert [(loss.reason, loss.count, loss.weight_ns) for loss in capture.losses()] == [("unreadable", 4, 600)]
         assert capture.account() == {"samples_taken": 12}
-        assert capture.meta == {**META, "written_ns": START_NS + 9, "end_ns": START_NS + 9, "ended": ""}
+        end = {"written_ns": START_NS + 9, "end_ns": START_NS + 9, "ended": ""}
+        assert capture.meta == {**META, "command": "weft \\udc80", **end}
 
 
 def test_runs_come_back_in_order_and_add_up(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from collections import defaultdict
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from weft._native import CorruptRuns, RunEncoder, RunFold, decode_runs
 
 START = 5_000_000_000_123

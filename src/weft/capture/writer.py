@@ -62,8 +62,9 @@ class CaptureWriter:
             real_path = _claim(path)
             self._database = sqlite3.connect(real_path, isolation_level=None)
             # The first transaction is written without WAL, so that the file itself tells what it is from the start.
-            self._database.executescript(f"BEGIN; {SCHEMA.read_text('utf-8')} COMMIT;")
-            self._database.executemany(SET_META, meta.items())
+            self._database.executescript(f"BEGIN; {SCHEMA.read_text('utf-8')}")
+            self._database.executemany(SET_META, ((key, _clean_value(value)) for key, value in meta.items()))
+            self._database.execute("COMMIT")
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = NORMAL")
 
@@ -163,7 +164,7 @@ class CaptureWriter:
 
     def set_meta(self, key: str, value: str | int) -> None:
         """Something about the recording that was not known at its start."""
-        self._add(SET_META, key, value)
+        self._add(SET_META, key, _clean_value(value))
 
     def commit(self, written_ns: int) -> None:
         """Writes everything given so far in one transaction: the capture holds the recording up to written_ns.
@@ -179,7 +180,7 @@ class CaptureWriter:
     def close(self, ended: str = "") -> None:
         """Ends the recording; `ended` says why if it was not meant to end. One file remains, without -wal and -shm."""
         self.set_meta("end_ns", self._written_ns)
-        self.set_meta("ended", _clean(ended))
+        self.set_meta("ended", ended)
         self.commit(self._written_ns)
         with _output_errors(self.path, "; what was recorded is kept in it and in its -wal file"):
             try:
@@ -278,6 +279,10 @@ def _clean(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode(errors="backslashreplace").decode()
     return text
+
+
+def _clean_value(value: str | int) -> str | int:
+    return _clean(value) if isinstance(value, str) else value
 
 
 def _signed(address: int) -> int:
