@@ -18,9 +18,11 @@ def duration(ns: int) -> str:
 
 
 def share(part: int, whole: int) -> str:
-    """A part in percent: 0.3 %, 12.3 %, 100 %; 0 % of nothing."""
-    percent = 100 * part / whole if whole else 0.0
-    return f"{percent:.1f} %" if 0 < part != whole else f"{percent:.0f} %"
+    """A part in percent: 12.3 %, <0.1 %, >99.9 %; 0 % and 100 % are exact. 0 % of nothing."""
+    if part in (0, whole):
+        return "100 %" if part else "0 %"
+    percent = f"{100 * part / whole:.1f} %"
+    return {"0.0 %": "<0.1 %", "100.0 %": ">99.9 %"}.get(percent, percent)
 
 
 def amount(count: int, noun: str) -> str:
