@@ -210,6 +210,7 @@ void Sampler::take_stop(pid_t tid, const tracer::Stop& stop) {
     }
     // Whatever it stopped for, it stands still now.
     const bool sample = thread->trace == SampledThread::Trace::kInterrupted;
+    const std::uint64_t seen_ns = monotonic_ns();
     Look look;
     if (sample) {
         look = look_at_stopped(*thread);
@@ -222,7 +223,8 @@ void Sampler::take_stop(pid_t tid, const tracer::Stop& stop) {
         thread->trace = SampledThread::Trace::kRunning;
     }
     if (sample) {
-        account_stopped(*thread, look, monotonic_ns() - thread->interrupted_ns);
+        account_hold(*thread, look.stat, seen_ns);
+        account_stopped(*thread, look);
     }
 }
 
@@ -255,7 +257,7 @@ void Sampler::replaced_by_exec(SampledThread& thread) {
 void Sampler::end_thread(SampledThread& thread) {
     SampledProcess& process = thread.process;
     const std::uint64_t now_ns = monotonic_ns();
-    if (thread.trace == SampledThread::Trace::kInterrupted) {
+    if (thread.trace == SampledThread::Trace::kInterrupted && !ending_) {
         process.losses.add(Loss::kExited, 1, 0);
     }
     if (const std::uint64_t unseen = thread.timeline.end(now_ns); unseen != 0) {

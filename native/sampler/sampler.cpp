@@ -283,6 +283,7 @@ void Sampler::collect(SampledThread& thread) {
 }
 
 void Sampler::end_recording() {
+    ending_ = true;
     while (!processes_.empty()) {
         end_process(*processes_.begin()->second, -1);
     }

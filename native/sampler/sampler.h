@@ -97,7 +97,8 @@ class Sampler {
     };
     void stop_to_sample(SampledThread& thread, std::uint64_t now_ns);
     Look look_at_stopped(SampledThread& thread);
-    void account_stopped(SampledThread& thread, const Look& look, std::uint64_t held_ns);
+    void account_hold(SampledThread& thread, const SchedStat& stat, std::uint64_t seen_ns);
+    void account_stopped(SampledThread& thread, const Look& look);
     void take_still(SampledThread& thread, const SchedStat& before, const ThreadActivity& activity, bool cpu_was_due);
     void take_moving(SampledThread& thread);
     Look look_at(SampledThread& thread, Address pthread, PythonStack& stack);
@@ -146,6 +147,7 @@ class Sampler {
     bool user_only_ = false;      // the kernel gives us ticks in user mode alone
     bool clocks_refused_ = false;  // and none at all
     bool ever_attached_ = false;
+    bool ending_ = false;      // the recording, and not a thread
     bool quick_stop_ = false;  // a stop was taken before its SIGCHLD
     bool sigchld_ = false;     // one has come, and what it tells of has not been taken
 

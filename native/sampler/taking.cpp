@@ -37,7 +37,8 @@ void Sampler::stop_to_sample(SampledThread& thread, std::uint64_t now_ns) {
         }
         thread.trace = SampledThread::Trace::kRunning;
     }
-    thread.interrupted_ns = now_ns;
+    thread.interrupted_ns = monotonic_ns();
+    thread.interrupted_stat.reset();
     if (tracer::interrupt(thread.tid) != tracer::Result::kOk) {
         lose(thread, Loss::kExited);
         return;
@@ -52,6 +53,10 @@ void Sampler::stop_to_sample(SampledThread& thread, std::uint64_t now_ns) {
             take_stop(thread.tid, stop);
             return;
         }
+    }
+    SchedStat stat;
+    if (thread.files.read(stat)) {
+        thread.interrupted_stat = stat;
     }
 }
 
@@ -99,9 +104,22 @@ Sampler::Look Sampler::look_at_stopped(SampledThread& thread) {
     return look;
 }
 
-void Sampler::account_stopped(SampledThread& thread, const Look& look, std::uint64_t held_ns) {
-    holds_.add(held_ns);
-    thread.timeline.held(held_ns);
+// When exactly the thread stopped is not known: at the earliest when it was told to, or, if it had to wait for a CPU in
+// order to stop, when it had waited. The hold is told as what it was at most.
+void Sampler::account_hold(SampledThread& thread, const SchedStat& stat, std::uint64_t seen_ns) {
+    const std::uint64_t now_ns = monotonic_ns();
+    std::uint64_t most = now_ns - thread.interrupted_ns;
+    if (thread.interrupted_stat) {
+        const std::uint64_t ran = stat.cpu_ns - thread.interrupted_stat->cpu_ns;
+        const std::uint64_t waited = stat.delay_ns - thread.interrupted_stat->delay_ns;
+        most -= std::min(most, ran + waited);
+    }
+    const std::uint64_t least = now_ns - seen_ns;
+    thread.timeline.held(least);
+    holds_.add(std::max(least, most));
+}
+
+void Sampler::account_stopped(SampledThread& thread, const Look& look) {
     if (!look.taken) {
         lose(thread, look.loss);
         return;
@@ -130,12 +148,12 @@ void Sampler::take_still(SampledThread& thread, const SchedStat& before, const T
         return;  // it has moved, and will be due again: its time is not lost, only told later
     }
     ++batch_.account.samples_wanted;
-    thread.blocked = look.stat;
-    thread.blocked_ns = now_ns;
     if (!look.taken) {
         lose(thread, look.loss);
         return;
     }
+    thread.blocked = look.stat;
+    thread.blocked_ns = now_ns;
     ++batch_.account.stacks_still;
     const std::uint32_t stack = intern(thread);
     if (options_.mode == Mode::kGil) {

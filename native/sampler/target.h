@@ -45,6 +45,7 @@ struct SampledThread {
     std::optional<SchedStat> blocked;
     std::uint64_t blocked_ns = 0;
     std::uint64_t interrupted_ns = 0;  // when it was told to stop
+    std::optional<SchedStat> interrupted_stat;  // then, if it did not stop at once
     std::uint32_t samples = 0;
     std::uint64_t gil_weight_ns = 0;  // mode gil: the time that its next sample stands for
 };
