@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from page import Page, start_browser
+from flame_page import Page, start_browser
+from html_profiles import Recording, account
 from selenium.webdriver import Chrome
 
 from weft.profile.quality import Account
 from weft.report.html import render
-
-from html_profiles import Recording, account  # isort: skip
 
 OpenPage = Callable[..., Page]
 

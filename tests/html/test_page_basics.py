@@ -8,8 +8,9 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+from flame_page import Page
 from html_profiles import Recording, account, random_recording
-from page import Page
+from selenium.webdriver.common.keys import Keys
 
 from weft.profile.quality import Reason
 from weft.report.html import render
@@ -34,16 +35,27 @@ def test_shows_title_table_and_account_without_a_complaint(open_page: OpenPage) 
 
 def test_losses_are_in_sight_and_the_account_is_at_the_end(open_page: OpenPage) -> None:
     recording = Recording()
-    recording.add("main", 10)
+    for i in range(60):  # a page that is longer than the window
+        recording.add(f"main function_{i}", 10)
     honest = account(lost=[Reason("unreadable", 7, 7_000_000)])
     page = open_page(recording, account=honest)
     assert page.text("losses") == honest.summary
     assert "7 lost" in page.text("losses")
-    footer = page.run("return document.querySelector('footer').getBoundingClientRect().bottom - innerHeight")
-    assert footer == 0, "the line of losses is at the bottom of the window, wherever the page is scrolled"
     panel = page.browser.find_element("css selector", "main > *:last-child")
     assert panel.get_attribute("id") == "account"
-    panel.find_element("tag name", "summary").click()
+    beneath = "return document.querySelector('footer').getBoundingClientRect().bottom - innerHeight"
+    assert page.run(beneath) == 0, "the line of losses is in sight at the top of a page longer than the window"
+    page.run(
+        """const summary = document.querySelector("#account summary");
+        scrollTo(0, scrollY + summary.getBoundingClientRect().bottom - innerHeight);
+        summary.focus()"""
+    )
+    page.painted()
+    assert page.run(beneath) == 0, "and where the page has been scrolled to"
+    hidden = """const [panel, footer] = ["#account summary", "footer"].map((at) => document.querySelector(at));
+    return panel.getBoundingClientRect().bottom - footer.getBoundingClientRect().top"""
+    assert page.run(hidden) <= 0, "what gets the focus comes out from behind that line"
+    page.keys(Keys.ENTER)
     assert panel.find_element("tag name", "pre").text.splitlines() == [line.rstrip() for line in honest.lines()]
 
 

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 import pytest
+from flame_page import Page
 from html_profiles import Recording, Seen, random_recording
-from page import Page
 from selenium.webdriver.common.keys import Keys
 
 from weft.profile.names import short_file

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
+from flame_page import Page
 from html_profiles import MS, Recording, Seen, account, frame, random_recording
-from page import Page
 from selenium.webdriver.common.keys import Keys
 
 from weft.report.html import render

@@ -25,7 +25,8 @@ export function stateBoxes(fieldset, model, chosen, onChange) {
     box.value = String(state);
     box.disabled = !times.has(state);
     if (box.disabled) box.checked = false;
-    fieldset.append(element("label", "", box, name, element("small", "", times.has(state) ? time(times.get(state)) : "none")));
+    const amount = times.has(state) ? time(times.get(state)) : "none";
+    fieldset.append(element("label", "", box, name, element("small", "", amount)));
   }
 }
 

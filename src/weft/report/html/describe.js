@@ -38,7 +38,9 @@ function amounts({ tree, inverted, zoomed }, node) {
   const share = (ns) => `${time(ns)} (${percent(ns, whole)})`;
   const parts = [amount(inverted ? "time " : "total ", share(tree.total[node]))];
   if (!inverted && node > 0) parts.push(amount("self ", share(tree.self[node])));
-  if (zoomed > 0 && node !== zoomed) parts.push(amount("of the zoomed frame ", percent(tree.total[node], tree.total[zoomed])));
+  if (zoomed > 0 && node !== zoomed) {
+    parts.push(amount("of the zoomed frame ", percent(tree.total[node], tree.total[zoomed])));
+  }
   parts.push(amount("", count(tree.ticks[node], "sample", "samples")));
   return parts;
 }

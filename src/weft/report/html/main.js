@@ -42,8 +42,9 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 function rebuild(keepZoom) {
   const path = keepZoom && graph.tree ? graph.tree.path(graph.zoomed).map((node) => graph.tree.call[node]) : [];
   state.selection = select(model, state.threads, state.states);
-  const build = state.inverted ? () => new CallerTree(model, state.calls, state.selection) : () => callTree(model, state.calls, state.selection);
-  graph.show(build(), state.calls, state.byLine, path);
+  const ingredients = [model, state.calls, state.selection];
+  const tree = state.inverted ? new CallerTree(...ingredients) : callTree(...ingredients);
+  graph.show(tree, state.calls, state.byLine, path);
   threadMenu.update(state.states);
   $("empty").hidden = state.tree.total[0] > 0;
   search();
@@ -130,10 +131,11 @@ function showTip(node, event) {
   tip.hidden = node < 0;
   if (tip.hidden) return;
   tip.replaceChildren(...describe(state, node));
-  const beside = event.clientX + 14 + tip.offsetWidth < innerWidth ? event.clientX + 14 : innerWidth - tip.offsetWidth - 6;
-  const beneath = event.clientY + 18 + tip.offsetHeight < innerHeight ? event.clientY + 18 : event.clientY - tip.offsetHeight - 10;
-  tip.style.left = `${Math.max(beside, 6)}px`;
-  tip.style.top = `${Math.max(beneath, 6)}px`;
+  const left = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 6);
+  const isRoom = event.clientY + 18 + tip.offsetHeight < innerHeight;
+  const top = isRoom ? event.clientY + 18 : event.clientY - tip.offsetHeight - 10;
+  tip.style.left = `${Math.max(left, 6)}px`;
+  tip.style.top = `${Math.max(top, 6)}px`;
 }
 
 function listen() {

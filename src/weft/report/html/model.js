@@ -15,7 +15,8 @@ export const BLOCKED = 2;
  * @property {Int32Array} parent  of each stack; -1 at the outermost frame
  * @property {Int32Array} frame  of each stack: its innermost one
  * @property {Int32Array} depth  of each stack; 0 at the outermost frame
- * @property {{thread: number[], stack: number[], state: number[], weight: number[], ticks: number[]}} totals  weight in ns
+ * @property {{thread: number[], stack: number[], state: number[], weight: number[], ticks: number[]}} totals
+ *   weights in ns
  * @property {{name: string, tid: number, process: number}[]} threads
  * @property {{pid: number}[]} processes
  */

@@ -20,7 +20,8 @@ export function fillTable(table, title, state, onPick) {
   order.sort((a, b) => times[sort][b] - times[sort][a] || times[other][b] - times[other][a]);
   const shown = order.slice(0, ROWS);
   const kind = state.byLine ? "lines" : "functions";
-  title.textContent = order.length > ROWS ? `Top ${ROWS} of ${order.length.toLocaleString("en")} ${kind}` : `Top ${kind}`;
+  const isCut = order.length > ROWS;
+  title.textContent = isCut ? `Top ${ROWS} of ${order.length.toLocaleString("en")} ${kind}` : `Top ${kind}`;
   for (const button of table.querySelectorAll("[data-sort]")) {
     if (button.dataset.sort === sort) button.parentElement.setAttribute("aria-sort", "descending");
     else button.parentElement.removeAttribute("aria-sort");

@@ -45,6 +45,7 @@ class Page:
         for log in ("browser", "performance"):
             browser.get_log(log)  # what earlier pages left
         browser.get(path.as_uri())
+        self.painted()
 
     def complaints(self) -> list[str]:
         return [entry["message"] for entry in self.browser.get_log("browser")]
