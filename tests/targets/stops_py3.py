@@ -1,5 +1,6 @@
 """The routes of stops.py that take Python 3: coroutines, names in other scripts, subinterpreters. See there."""
 import asyncio
+import functools
 import os
 import sys
 import textwrap
@@ -19,16 +20,16 @@ function()
 
 
 def subinterpreters():
-    """What runs a string in a new subinterpreter, or None where this build has nothing that does."""
+    """What runs a string in a new subinterpreter, without a frame of its own; None where this build has nothing."""
     try:
         if sys.version_info >= (3, 13):
             import _interpreters
 
-            return lambda code: _interpreters.exec(_interpreters.create(), code)
+            return functools.partial(_interpreters.exec, _interpreters.create())
         if sys.version_info >= (3, 8):
             import _xxsubinterpreters
 
-            return lambda code: _xxsubinterpreters.run_string(_xxsubinterpreters.create(), code)
+            return functools.partial(_xxsubinterpreters.run_string, _xxsubinterpreters.create())
         import _testcapi
 
         return _testcapi.run_in_subinterp

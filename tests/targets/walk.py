@@ -7,8 +7,8 @@ import sys
 def stack(frame):
     """Frames of the caller and its callers, root first: [function, file, line, end_line, column, end_column].
 
-    The function is the qualified name from 3.11 on. Columns count from 1; the last three are 0 before 3.11, and in the
-    innermost frame, which goes on to another call in the same line.
+    The function is the qualified name from 3.11 on. Columns count from 1; the last three are 0 before 3.11. They are
+    null in the innermost frame, which goes on to another call in the same line.
     """
     frames = []
     positions = {}  # of (code, instruction): a deep recursion has few of them
@@ -20,7 +20,7 @@ def stack(frame):
         name = getattr(code, "co_qualname", code.co_name)
         frames.append([text(name), text(code.co_filename), frame.f_lineno] + positions[key])
         frame = frame.f_back
-    frames[0][3:] = [0, 0, 0]
+    frames[0][3:] = [None, None, None]
     frames.reverse()
     return frames
 
