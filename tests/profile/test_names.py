@@ -82,15 +82,7 @@ def test_numbers_as_a_reader_likes_them() -> None:
     times = (0, 999, 21_000, 999_500, 1_250_000_000, 99_000_000_000, 200_000_000_000, 4_000_000_000_000)
     shown = ["0 s", "999 ns", "21.0 µs", "1.00 ms", "1.25 s", "99.0 s", "3 min 20 s", "1 h 6 min"]
     assert [duration(time) for time in times] == shown
-    assert [share(0, 0), share(0, 5), share(1, 1000), share(999, 1000), share(5, 5)] == [
-        "0 %",
-        "0 %",
-        "0.1 %",
-        "99.9 %",
-        "100 %",
-    ]
-    assert [amount(1, "sample"), amount(0, "sample"), amount(2000, "sample")] == [
-        "1 sample",
-        "0 samples",
-        "2,000 samples",
-    ]
+    shares = [(0, 0), (0, 5), (1, 9_999), (1, 1_000), (999, 1_000), (9_998, 9_999), (5, 5)]
+    shown = ["0 %", "0 %", "<0.1 %", "0.1 %", "99.9 %", ">99.9 %", "100 %"]
+    assert [share(part, whole) for part, whole in shares] == shown
+    assert [amount(count, "sample") for count in (1, 0, 2000)] == ["1 sample", "0 samples", "2,000 samples"]

@@ -5,7 +5,7 @@
 PRAGMA application_id = 0x77656674;  -- "weft"
 PRAGMA user_version = 1;             -- of this schema; another one is refused
 
--- Of the recording: version, command, host, kernel, collector, mode, rate_hz, start_ns (monotonic),
+-- Of the recording: version, command, host, kernel, collector, pacer, mode, rate_hz, start_ns (monotonic),
 -- start_unix_ns, end_ns (absent while it runs), written_ns (of the last batch), ended ("" or why).
 CREATE TABLE meta (key TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
 
@@ -54,7 +54,8 @@ CREATE TABLE frame (
     flags INTEGER NOT NULL         -- 1: the frame was incomplete and is kept at its first line
 );
 
--- Every stack is a node of one tree: its innermost frame, and the stack of its caller. Stack 0, the empty one, has no row.
+-- Every stack is a node of one tree: its innermost frame, and the stack of its caller, whose id is lower. Stack 0, the
+-- empty one, has no row.
 CREATE TABLE stack (
     id INTEGER PRIMARY KEY,
     parent INTEGER NOT NULL,
@@ -87,5 +88,5 @@ CREATE TABLE loss (
     PRIMARY KEY (process, reason)
 ) WITHOUT ROWID;
 
--- The rest of the honest account, totals so far: names in src/weft/sample.py.
+-- The rest of the honest account, totals so far; docs/account.md has the names.
 CREATE TABLE account (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
