@@ -3,8 +3,13 @@
 
     scripts/derive_layout.py [--first 3.7.4] [--last 3.7.17] 3.7.16=/path/to/libpython3.7m.so.1.0 ...
 
-Each file is an ELF file with DWARF: libpython, a static python, a separate debug file. The version before `=` is the
-build's. --first and --last tell for which releases the layout holds; without them, for the whole minor version.
+Each file is an ELF file with DWARF: libpython, a static python, a separate debug file, or, where only the headers of a
+release can be had (Debian's libpython3.x-dev), scripts/layout_structs.c compiled against them:
+
+    cc -g -w -shared -fPIC -I/usr/include/python3.13 -I/usr/include/python3.13/internal [-DPy_GIL_DISABLED=1] \\
+        -o structs.so scripts/layout_structs.c
+
+The version before `=` is the build's. --first and --last tell for which releases the layout holds; without them, for the whole minor version.
 An entry of the same offsets is widened, others are left alone.
 """
 

@@ -73,6 +73,7 @@ _SIZES = {
 
 # The source files whose units hold the structs whole, the best first: ceval.c knows nearly all of them.
 _UNITS = ("ceval.c", "pystate.c", "unicodeobject.c", "codeobject.c", "frameobject.c", "bytesobject.c", "stringobject.c")
+_UNITS += ("layout_structs.c",)  # of scripts/derive_layout.py
 
 
 def layout_from_dwarf(path: str, version: Version) -> Source:

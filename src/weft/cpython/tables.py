@@ -2,7 +2,7 @@
 
 A file is {"layouts": [{"first": "3.7.4", "last": "3.7.17", "free_threaded": false, "measured": ["3.7.16"],
 "runtime": {...} or null, "offsets": {...}}, ...]}: the offsets hold from the version `first` to `last`, as far as is
-known; `measured` are the builds whose DWARF or headers they were read from.
+known; `measured` are the releases whose DWARF or headers they were read from.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ def _source(entry: dict[str, Any], version: Version) -> Source:
     runtime = RuntimeLayout(**entry["runtime"]) if entry["runtime"] else None
     layout = build(version, free_threaded=entry["free_threaded"], offsets=entry["offsets"])
     in_range = _release(entry["first"]) <= version[:3] <= _release(entry["last"])
-    return Source(layout, runtime, f"table {entry['measured'][-1]}", in_range=in_range)
+    nearest = min(entry["measured"], key=lambda release: abs(_release(release)[2] - version.micro))
+    return Source(layout, runtime, f"table {nearest}", in_range=in_range)
 
 
 @cache
