@@ -159,14 +159,15 @@ def test_sharp_on_every_screen(open_page: OpenPage, pixel_ratio: float) -> None:
     assert page.crumbs == ["all", "main", "right"]
 
 
-def test_graph_is_as_high_as_its_levels(open_page: OpenPage) -> None:
+@pytest.mark.parametrize("pixel_ratio", [1, 1.25, 1.5])
+def test_graph_is_as_high_as_its_levels(open_page: OpenPage, pixel_ratio: float) -> None:
     """Up to a part of the window: what fits needs no scroll bar, what does not can be scrolled."""
     recording = Recording()
     recording.add(" ".join(f"f{i}" for i in range(11)), 10)
     box = "const g = document.getElementById('graph'); return [g.clientHeight, g.scrollHeight]"
-    assert open_page(recording).run(box) == [240, 240]
+    assert open_page(recording, pixel_ratio=pixel_ratio).run(box) == [240, 240]
     recording.add(" ".join(f"g{i}" for i in range(99)), 10)
-    height, content = open_page(recording).run(box)
+    height, content = open_page(recording, pixel_ratio=pixel_ratio).run(box)
     assert height < content == 2000
 
 
