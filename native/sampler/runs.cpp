@@ -30,7 +30,7 @@ void put(std::string& out, std::uint64_t value) {
 
 // Takes varints from bytes that nobody vouches for.
 class Reader {
-  public:
+   public:
     explicit Reader(std::string_view bytes) : next_(bytes.data()), end_(bytes.data() + bytes.size()) {}
 
     std::uint64_t take() {
@@ -58,7 +58,7 @@ class Reader {
 
     [[nodiscard]] std::size_t left() const { return static_cast<std::size_t>(end_ - next_); }
 
-  private:
+   private:
     const char* next_;
     const char* end_;
 };

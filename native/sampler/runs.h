@@ -31,7 +31,7 @@ inline constexpr std::uint64_t kRunStates = 3;  // states are below this
 // Collects the runs of one thread, batch by batch. It outlives the batch: the part of a weight that is below a
 // microsecond is carried into the thread's next run, so that sums stay exact.
 class RunEncoder {
-  public:
+   public:
     // Throws std::invalid_argument for a negative weight, no tick, or an unknown state.
     void append(std::int64_t at_ns, std::int64_t weight_ns, std::int64_t ticks, std::uint64_t state,
                 std::uint64_t stack);
@@ -46,11 +46,11 @@ class RunEncoder {
     // The batch so far, which must not be empty; a new one begins.
     Batch take();
 
-  private:
+   private:
     std::size_t count_ = 0;
-    std::int64_t start_us_ = 0;     // of the batch
-    std::int64_t at_us_ = 0;        // of the last run
-    std::int64_t remainder_ns_ = 0; // of the weights so far, below a microsecond
+    std::int64_t start_us_ = 0;      // of the batch
+    std::int64_t at_us_ = 0;         // of the last run
+    std::int64_t remainder_ns_ = 0;  // of the weights so far, below a microsecond
     std::int64_t last_stack_ = 0;
     std::string gaps_, weights_, stacks_, ticks_, states_;  // the columns, encoded
 };
@@ -67,13 +67,13 @@ struct RunTotal {
 
 // Adds up batches: the weight and the ticks of each pair of stack and state.
 class RunFold {
-  public:
+   public:
     RunFold();
     void add(std::string_view bytes);  // throws CorruptRuns; the totals are then of no use
 
     [[nodiscard]] std::vector<RunTotal> totals() const;  // in no order
 
-  private:
+   private:
     RunTotal& slot(std::uint64_t stack, std::uint64_t state);
     void grow();
 
