@@ -1,0 +1,52 @@
+// What a dump needs of the kernel, and what `weft doctor` tries of it.
+#include "bindings/bindings.h"
+
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+
+#include "sampler/cpu_clock.h"
+#include "sampler/stopped.h"
+
+namespace nb = nanobind;
+
+namespace weft {
+
+namespace {
+
+constexpr std::uint64_t kProbePeriod = 1'000'000;  // ns
+
+std::chrono::nanoseconds to_duration(double seconds) {
+    return std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
+}
+
+// 0, or the errno with which the kernel refuses.
+int probe_cpu_clock(pid_t tid, bool user_only) {
+    errno = 0;
+    return CpuClock::open(tid, kProbePeriod, user_only).valid() ? 0 : errno;
+}
+
+}  // namespace
+
+void bind_dump(nb::module_& module) {
+    nb::class_<StoppedThread> stopped(module, "StoppedThread");
+    nb::enum_<StoppedThread::Result>(module, "StopResult")
+        .value("STOPPED", StoppedThread::Result::kStopped)
+        .value("GONE", StoppedThread::Result::kGone)
+        .value("DENIED", StoppedThread::Result::kDenied)
+        .value("TIMED_OUT", StoppedThread::Result::kTimedOut);
+    stopped
+        .def(
+            "__init__",
+            [](StoppedThread* self, pid_t tid, double timeout_s) {
+                const nb::gil_scoped_release release;
+                new (self) StoppedThread(tid, to_duration(timeout_s));
+            },
+            nb::arg("tid"), nb::arg("timeout_s"))
+        .def_prop_ro("result", &StoppedThread::result)
+        .def_prop_ro("thread_pointer", &StoppedThread::thread_pointer)
+        .def("release", &StoppedThread::release, nb::call_guard<nb::gil_scoped_release>());
+    module.def("probe_cpu_clock", &probe_cpu_clock, nb::arg("tid"), nb::arg("user_only"));
+}
+
+}  // namespace weft
