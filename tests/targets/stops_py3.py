@@ -1,6 +1,7 @@
 """The routes of stops.py that take Python 3: coroutines, names in other scripts, subinterpreters. See there."""
 import asyncio
 import functools
+import importlib
 import os
 import sys
 import textwrap
@@ -20,21 +21,23 @@ function()
 
 
 def subinterpreters():
-    """What runs a string in a new subinterpreter, without a frame of its own; None where this build has nothing."""
+    """The module that makes subinterpreters; None where this build has none."""
+    since = [((3, 13), "_interpreters"), ((3, 8), "_xxsubinterpreters"), ((3, 0), "_testcapi")]
     try:
-        if sys.version_info >= (3, 13):
-            import _interpreters
-
-            return functools.partial(_interpreters.exec, _interpreters.create())
-        if sys.version_info >= (3, 8):
-            import _xxsubinterpreters
-
-            return functools.partial(_xxsubinterpreters.run_string, _xxsubinterpreters.create())
-        import _testcapi
-
-        return _testcapi.run_in_subinterp
+        return importlib.import_module(next(name for version, name in since if sys.version_info >= version))
     except ImportError:
         return None
+
+
+def in_subinterpreter(module, code):
+    """What runs a string in a new subinterpreter, without a frame of its own.
+
+    To be made by the thread that calls it: up to 3.12 the thread state of a subinterpreter names its maker for good.
+    """
+    if module.__name__ == "_testcapi":
+        return functools.partial(module.run_in_subinterp, code)
+    run = module.exec if module.__name__ == "_interpreters" else module.run_string
+    return functools.partial(run, module.create(), code)
 
 
 def routes(stop, here, report, never):
@@ -169,14 +172,15 @@ def routes(stop, here, report, never):
 
     def subinterpreter():
         code = SUBINTERPRETER.format(here=os.path.dirname(os.path.abspath(__file__)), report=report, tid=here.tid, never=never)
-        record("around_subinterpreter", report, here.tid); run_string(code)
+        run = in_subinterpreter(module, code)
+        record("around_subinterpreter", report, here.tid); run()
 
     found = [
         yield_from, coroutines, asyncio_tasks, async_generator, non_ascii_names, qualified_names, metaclass,
         slots_and_keywords,
     ]
-    run_string = subinterpreters()
-    if run_string is not None:
+    module = subinterpreters()
+    if module is not None:
         subinterpreter.stacks = 2
         found.append(subinterpreter)
     return found + [an_import]  # it holds the lock of its module for good, so it comes last

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import StartTarget, Target
 from interpreters import Interpreter
-from recordings import Recording, record
+from recordings import record, stacks_of
+
+from weft import Capture
 
 Stacks = dict[int, list[list[Any]]]  # by TID; frames in the form of tests/targets/walk.py
 
 
-def expected(target: Any) -> Stacks:
+def expected(target: Target) -> Stacks:
     """What the target told of itself. A subinterpreter's stack goes on from where its thread has entered it."""
     stacks: Stacks = {}
     for told in sorted(target.ready["stacks"], key=lambda told: told["interpreter"]):
@@ -21,15 +23,17 @@ def expected(target: Any) -> Stacks:
     return stacks
 
 
-def shown(recording: Recording, told: Stacks) -> Stacks:
+def shown(path: Path, told: Stacks) -> Stacks:
     """The one stack of each thread, its columns left out where the target cannot tell them: it made two calls there."""
+    with Capture(path) as capture:
+        tids = {thread.id: thread.tid for thread in capture.threads()}
     stacks: Stacks = {}
-    for sampled in recording.stacks:
+    for sampled in stacks_of(path):
         frames = [
             [frame.function, frame.file, frame.line, frame.end_line, frame.column, frame.end_column]
             for frame in sampled.frames
         ]
-        assert stacks.setdefault(sampled.tid, frames) == frames, "a thread that blocks was seen to move"
+        assert stacks.setdefault(tids[sampled.thread], frames) == frames, "a thread that blocks was seen to move"
     for tid, frames in stacks.items():
         for frame, other in zip(frames, told[tid], strict=False):
             if other[3] is None:
@@ -37,12 +41,11 @@ def shown(recording: Recording, told: Stacks) -> Stacks:
     return stacks
 
 
-def test_every_kind_of_frame(interpreter: Interpreter, start_target: Callable[..., Any], tmp_path: Path) -> None:
+def test_every_kind_of_frame(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
     """GIVEN a thread for each feature of the language that makes frames, all blocked in a read."""
     target = start_target(interpreter, "stops.py")
-    recording = record(target.pid, tmp_path / "stops.weft", "20", 1, "--idle")
     told = expected(target)
-    found = shown(recording, told)
+    found = shown(record(target.pid, tmp_path, rate_hz=50, seconds=0.5), told)
     routes = {stack["tid"]: stack["route"] for stack in target.ready["stacks"]}
     assert {routes[tid]: frames for tid, frames in found.items()} == {
         routes[tid]: frames for tid, frames in told.items()
@@ -50,11 +53,10 @@ def test_every_kind_of_frame(interpreter: Interpreter, start_target: Callable[..
 
 
 @pytest.mark.parametrize("depth", [1_000, 100_000])
-def test_deep_recursion(interpreter: Interpreter, depth: int, start_target: Callable[..., Any], tmp_path: Path) -> None:
+def test_deep_recursion(interpreter: Interpreter, depth: int, start_target: StartTarget, tmp_path: Path) -> None:
     """GIVEN a stack of as many frames as the walker promises, over many chunks of the interpreter's data stack."""
     target = start_target(interpreter, "stops.py", "--only", "recursion", "--depth", depth)
-    recording = record(target.pid, tmp_path / "deep.weft", "20", 1, "--idle")
     told = expected(target)
-    found = shown(recording, told)
+    found = shown(record(target.pid, tmp_path, rate_hz=50, seconds=0.5), told)
     assert {tid: len(frames) for tid, frames in found.items()} == {tid: len(frames) for tid, frames in told.items()}
     assert found == told
