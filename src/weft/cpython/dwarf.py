@@ -47,6 +47,7 @@ _MEMBERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "frame_code": (_FRAME, ("f_executable", "f_code")),
     "frame_instruction": (_FRAME, ("instr_ptr", "prev_instr", "f_lasti")),
     "frame_owner": (_FRAME, ("owner",)),
+    "frame_is_entry": (_FRAME, ("is_entry",)),
     "frame_tlbc_index": (_FRAME, ("tlbc_index",)),
     "frame_localsplus": (_FRAME, ("localsplus", "f_localsplus")),
     "code_filename": (("PyCodeObject",), ("co_filename",)),
@@ -72,8 +73,10 @@ _SIZES = {
 }
 
 # The source files whose units hold the structs whole, the best first: ceval.c knows nearly all of them.
-_UNITS = ("ceval.c", "pystate.c", "unicodeobject.c", "codeobject.c", "frameobject.c", "bytesobject.c", "stringobject.c")
-_UNITS += ("layout_structs.c",)  # of scripts/derive_layout.py
+_UNITS = (
+    *("ceval.c", "pystate.c", "unicodeobject.c", "codeobject.c", "frameobject.c", "bytesobject.c", "stringobject.c"),
+    "layout_structs.c",  # of scripts/derive_layout.py
+)
 
 
 def layout_from_dwarf(path: str, version: Version) -> Source:

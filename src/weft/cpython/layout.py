@@ -92,6 +92,7 @@ class Layout:
     instruction_kind: int
     frame_owner: int | None = None
     frame_owner_shim: int | None = None
+    frame_is_entry: int | None = None
     frame_tlbc_index: int | None = None
     frame_localsplus: int
     # code object
@@ -199,6 +200,8 @@ def _required(version: Version) -> set[str]:
         names |= {"thread_chunk", "thread_chunk_top", "chunk_previous", "chunk_size", "chunk_top", "chunk_data"}
     if (3, 11) <= version < (3, 13):
         names |= {"cframe_frame"}
+    if version[:2] == (3, 11):
+        names |= {"frame_is_entry"}
     if version >= (3, 12):
         names |= {"interp_gil", "gil_last_holder", "gil_locked", "gil_size"}
     return names

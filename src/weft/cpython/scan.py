@@ -18,6 +18,7 @@ _MAX_DATA = 64 << 20  # bytes of a module's writable segments that are searched
 
 # Py_GetVersion() keeps "%.80s (%.80s) %.80s" in a static buffer: version, build, compiler (Python/getversion.c).
 _VERSION_TEXT = re.compile(rb"([23])\.(\d{1,2})\.(\d{1,2})(?:(a|b|rc)(\d{1,2}))?\+? \([^()\0]{1,80}\) \n?\[\w")
+_MAX_INTERPRETERS = 256
 _LEVELS = {b"a": 0xA, b"b": 0xB, b"rc": 0xC, None: 0xF}
 
 
@@ -46,24 +47,30 @@ def find_runtimes(image: Image) -> Iterator[int]:
 def find_head(image: Image, layout: Layout, mappings: list[Mapping]) -> int:
     """Return the address of the pointer to the newest interpreter. LayoutError if nothing looks like it.
 
-    It is one from which a pointer chain closes: head -> interpreter -> first thread state -> the same interpreter.
-    The main interpreter is pointed to by other variables too; the head is the one from which most interpreters can be
-    reached, in `_PyRuntime` also the first.
+    A pointer to an interpreter is one whose chain closes: interpreter -> first thread state -> the same interpreter.
+    Several variables point to the main one. From 3.7 on the head lies before that of them (struct pyinterpreters: head,
+    main) which the list from the head ends with; before, it is the one from which most interpreters can be reached.
     """
     head = _head_in_code(image)
     if head:
         return head
+    memory = image.memory
     heaps = sorted((m.start, m.end) for m in mappings if m.writable)
     found = [
-        (_interpreters(image.memory, layout, pointer), address)
+        (address, pointer)
         for start, data in _writable(image)
         for address, pointer in _pointers(start, data, heaps)
-        if _closes(image.memory, layout, pointer)
+        if _closes(memory, layout, pointer)
     ]
-    if not found:
+    if layout.interp_id is None:
+        lists = [(len(_interpreters(memory, layout, pointer)), address) for address, pointer in found]
+        heads = [address for count, address in lists if count == max(lists)[0]]
+    else:
+        lists_before = [(address - 8, pointer, read_u64(memory, address - 8)) for address, pointer in found]
+        heads = [at for at, main, first in lists_before if _interpreters(memory, layout, first)[-1:] == [main]]
+    if not heads:
         raise LayoutError("no pointer in its memory looks like the list of interpreters")
-    most = max(count for count, _ in found)
-    return min(address for count, address in found if count == most)
+    return heads[0]
 
 
 def _writable(image: Image) -> Iterator[tuple[int, bytes]]:
@@ -95,13 +102,16 @@ def _closes(memory: Memory, layout: Layout, interpreter: int) -> bool:
         return False
 
 
-def _interpreters(memory: Memory, layout: Layout, interpreter: int) -> int:
-    """Return how many interpreters can be reached from one."""
-    seen: set[int] = set()
-    while interpreter and interpreter not in seen and len(seen) < 256 and _closes(memory, layout, interpreter):
-        seen.add(interpreter)
-        interpreter = read_u64(memory, interpreter + layout.interp_next)
-    return len(seen)
+def _interpreters(memory: Memory, layout: Layout, interpreter: int) -> list[int]:
+    """Return the interpreters that can be reached from one; up to where the list runs into something else."""
+    found: list[int] = []
+    while interpreter and interpreter not in found and len(found) < _MAX_INTERPRETERS:
+        found.append(interpreter)
+        try:
+            interpreter = read_u64(memory, interpreter + layout.interp_next)
+        except MemoryReadError:
+            break
+    return found
 
 
 def _head_in_code(image: Image) -> int | None:

@@ -16,7 +16,7 @@ from weft.cpython.layout import Source, Version
 from weft.cpython.tables import layouts_from_tables
 from weft.errors import LayoutError
 from weft.target.elf import ElfError, ElfFile, Image
-from weft.target.namespaces import open_module, target_path
+from weft.target.namespaces import open_module, target_paths
 
 _DEBUG = "/usr/lib/debug"
 
@@ -58,7 +58,7 @@ def _dwarf_files(pid: int, image: Image, stack: ExitStack) -> Iterator[str]:
     if link:
         places += [f"{folder}/{link}", f"{folder}/.debug/{link}", f"{_DEBUG}{folder}/{link}"]
     for place in places:
-        for path in (target_path(pid, place), place):
+        for path in target_paths(pid, place):
             if Path(path).is_file() and _build_id(path) == build_id:
                 yield path
 

@@ -8,25 +8,25 @@ from weft.errors import MemoryReadError
 from weft.target.elf import ElfError, ElfFile, Image
 
 
-def target_path(pid: int, path: str) -> str:
-    """Return our path of a file that the target calls `path` (absolute)."""
-    return f"/proc/{pid}/root{path}"
+def target_paths(pid: int, path: str) -> tuple[str, str]:
+    """Return our paths of a file that /proc/PID/maps, or the target itself, calls `path` (absolute).
+
+    The first is right for a target in another mount namespace. maps tells paths from the root of whoever reads it, so
+    for a target that is only chrooted, they are ours already: the second.
+    """
+    return f"/proc/{pid}/root{path}", path
 
 
 def open_module(pid: int, image: Image) -> ElfFile | None:
     """Open the file that an image was mapped from; None if it cannot be had.
 
-    The file of that path today may be another one (an upgrade, a container's layer), so it is accepted only if its
-    first bytes and build-id are those that are mapped. Next come the kernel's own links to the mapped file, which also
-    lead to deleted ones: map_files (needs CAP_CHECKPOINT_RESTORE) and, for the program itself, exe.
+    The file of that path today may be another one (an upgrade, another root), so it is accepted only if its first bytes
+    and build-id are those that are mapped. Next come the kernel's own links to the mapped file, which also lead to
+    deleted ones: map_files (needs CAP_CHECKPOINT_RESTORE) and, for the program itself, exe.
     """
     first = image.module.mappings[0]
-    ways = [
-        target_path(pid, image.module.path),
-        f"/proc/{pid}/map_files/{first.start:x}-{first.end:x}",
-        f"/proc/{pid}/exe",
-    ]
-    for way in ways:
+    links = (f"/proc/{pid}/map_files/{first.start:x}-{first.end:x}", f"/proc/{pid}/exe")
+    for way in target_paths(pid, image.module.path) + links:
         try:
             file = ElfFile(way)
         except (OSError, ElfError):
