@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from weft.cpython.debug_offsets import layout_from_debug_offsets
 from weft.cpython.dwarf import layout_from_dwarf
 from weft.cpython.layout import FIELDS, Layout, RuntimeAddresses, Source
 from weft.cpython.locate import Runtime, find_runtime
-from weft.cpython.scan import find_head, find_runtimes, find_version
+from weft.cpython.scan import find_heads, find_runtimes, find_version
 from weft.cpython.tables import layouts_from_tables
 from weft.errors import LayoutError, MemoryReadError, NotPythonError
 from weft.target.elf import Image
@@ -132,7 +133,7 @@ def test_found_by_its_memory_alone(blocked: Process) -> None:
     runtime = find_runtime(blocked)
     image = image_of(blocked, runtime)
     assert find_version(image) == runtime.version
-    assert find_head(image, runtime.layout, blocked.maps()) == runtime.addresses.interpreters_head
+    assert find_heads(image, runtime.layout, blocked.maps())[0] == runtime.addresses.interpreters_head
     tables = [read_u64(blocked.memory, start) for start in find_runtimes(image)]
     assert len(tables) == (1 if runtime.version >= (3, 13) else 0)
 
@@ -293,6 +294,19 @@ def tool(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "tool"
 
 
+def start_embedding(tool: Path, library: Path, prefix: Path) -> subprocess.Popen[bytes]:
+    """Start the tool with a library; it reads its stdin when this returns."""
+    process = subprocess.Popen(
+        [tool, library, SAY_AND_READ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**target_env(), "PYTHONHOME": str(prefix)},
+    )
+    assert process.stdout
+    assert process.stdout.readline() == b"ready\n"
+    return process
+
+
 @pytest.mark.parametrize("deleted", [False, True], ids=["there", "deleted"])
 def test_embedded_under_any_name(interpreter: Interpreter, tool: Path, tmp_path: Path, deleted: bool) -> None:
     """Python in a library called engine.bin that a program called tool opens; in the second run the file is deleted
@@ -303,19 +317,58 @@ def test_embedded_under_any_name(interpreter: Interpreter, tool: Path, tmp_path:
         pytest.skip("no shared libpython")
     engine = tmp_path / "engine.bin"
     shutil.copy(libraries[0], engine)
-    with subprocess.Popen(
-        [tool, engine, SAY_AND_READ],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**target_env(), "PYTHONHOME": str(prefix)},
-    ) as process:
-        assert process.stdin
-        assert process.stdout
-        assert process.stdout.readline() == b"ready\n"
+    with start_embedding(tool, engine, prefix) as process:
         if deleted:
             engine.unlink()
             engine.write_bytes(b"\x7fELF, but another file")
         runtime = find_runtime(process.pid)
+        assert process.stdin
         process.stdin.close()
     assert runtime.version[:3] == interpreter.version
     assert runtime.module == str(engine)
+
+
+def hide_symbols(binary: bytes) -> bytes:
+    """Rename the symbols that tell of a runtime, in all string tables. The new names have the same GNU hash, so that
+    the dynamic linker still finds them for the binary itself."""
+    for name in b"_PyRuntime", b"_PyThreadState_Current", b"PyInterpreterState_Head":
+        renamed = name[:-2] + bytes([name[-2] + 1, name[-1] - 33])
+        binary = binary.replace(b"\0" + name + b"\0", b"\0" + renamed + b"\0")
+    return binary
+
+
+@pytest.mark.parametrize("sections", [True, False], ids=["sections", "no-sections"])
+def test_without_symbols(interpreter: Interpreter, tool: Path, tmp_path: Path, sections: bool) -> None:
+    """A binary whose symbols have gone, as of a program that Python was linked into statically, hidden and stripped;
+    3.10 on has the section .PyRuntime then. In the second run the section headers have gone as well (sstrip, packers).
+    """
+    prefix = interpreter.executable.parent.parent
+    libraries = sorted(prefix.glob("lib/libpython?.*.so.1.0")) if interpreter.chroot is None else []
+    binary = hide_symbols((libraries or [interpreter.executable])[0].read_bytes())
+    if not sections:
+        # e_shoff, e_shnum, e_shstrndx (gABI, ELF header)
+        binary = binary[:40] + bytes(8) + binary[48:60] + bytes(4) + binary[64:]
+    folder = tmp_path if interpreter.chroot is None else Path(tempfile.mkdtemp(dir=interpreter.chroot / "tmp"))
+    hidden = folder / "hidden"
+    hidden.write_bytes(binary)
+    hidden.chmod(0o755)
+    if libraries:
+        process = start_embedding(tool, hidden, prefix)
+    else:
+        root = [] if interpreter.chroot is None else interpreter.command[:2]
+        process = subprocess.Popen(
+            [*root, interpreter.inside(hidden), "-S", "-c", SAY_AND_READ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**target_env(), "PYTHONHOME": "/usr"},
+        )
+        assert process.stdout
+        assert process.stdout.readline() == b"ready\n"
+    with process:
+        runtime = find_runtime(process.pid)
+        assert process.stdin
+        process.stdin.close()
+    if interpreter.chroot is not None:
+        shutil.rmtree(folder)
+    assert runtime.version[:3] == interpreter.version
+    assert runtime.module == str(hidden)

@@ -194,6 +194,8 @@ class _Attempt:
                 assert layout.gil_last_holder is not None
                 self._gil_is_sane(gil, read_u64(self.memory, gil + layout.gil_last_holder), threads)
             return
+        if not self.addresses.current_thread:
+            return
         holder = read_u64(self.memory, self.addresses.current_thread)
         if holder and holder not in threads:
             raise _FailedError("the thread that holds the GIL is none of the interpreter's")
@@ -251,6 +253,8 @@ class _Attempt:
                 self._frame(frame, called=frames > 0)
                 frames += 1
             address = _u64(frame, layout.frame_previous)
+            if not address and layout.frame_is_entry is not None and frame[layout.frame_is_entry] != 1:
+                raise _FailedError("the outermost frame of a thread is no entry frame")
         return frames
 
     def _chunks(self, state: bytes) -> list[tuple[int, int]]:

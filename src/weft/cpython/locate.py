@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from weft.cpython.check import NotReadyError, prove
 from weft.cpython.debug_offsets import debug_offsets_version, layout_from_debug_offsets
 from weft.cpython.layout import Layout, RuntimeAddresses, Source, Version
-from weft.cpython.scan import find_head, find_runtimes, find_version
+from weft.cpython.scan import find_heads, find_runtimes, find_version
 from weft.cpython.sources import layouts
 from weft.errors import LayoutError, MemoryReadError, NotPythonError
 from weft.target.elf import ElfError, Image
@@ -149,14 +149,14 @@ def _prove_candidate(process: Process, candidate: _Candidate, mappings: list[Map
         candidate = _with_statics(process, candidate)
     failure: LayoutError | None = None
     for source in _sources(process, candidate, version):
-        try:
-            addresses, layout = _addresses(process, candidate, source, mappings)
-            prove(process.memory, layout, addresses, lambda: process.namespace_ids().values())
-        except LayoutError as error:
-            failure = failure or error
-        else:
-            return Runtime(version, addresses, layout, source.name, candidate.image.module.path)
-    raise failure or LayoutError(f"no layout of CPython {version} is known")
+        for addresses, layout in _addresses(process, candidate, source, mappings):
+            try:
+                prove(process.memory, layout, addresses, lambda: process.namespace_ids().values())
+            except LayoutError as error:
+                failure = failure or error
+            else:
+                return Runtime(version, addresses, layout, source.name, candidate.image.module.path)
+    raise failure or LayoutError(f"CPython {version} is there, but nothing in its memory looks like its interpreters")
 
 
 def _version(memory: Memory, candidate: _Candidate) -> Version | None:
@@ -186,35 +186,38 @@ def _sources(process: Process, candidate: _Candidate, version: Version) -> Itera
 
 def _addresses(
     process: Process, candidate: _Candidate, source: Source, mappings: list[Mapping]
-) -> tuple[RuntimeAddresses, Layout]:
-    """Return the roots, and the layout with what only the process tells: the size of 3.6's GIL."""
-    layout, runtime = source.layout, source.runtime
+) -> Iterator[tuple[RuntimeAddresses, Layout]]:
+    """Yield the roots that may be, and the layout with what only the process tells: the size of the GIL before 3.7."""
+    layout, runtime, image = source.layout, source.runtime, candidate.image
     if runtime is None:
-        return _static_addresses(process, candidate, layout, mappings)
-    start = candidate.runtime
-    if not start:
-        head = find_head(candidate.image, layout, mappings)
-        start = head - runtime.interpreters_head
-    return RuntimeAddresses(
-        interpreters_head=start + runtime.interpreters_head,
-        current_thread=start + runtime.current_thread if runtime.current_thread else 0,
-        gil=start + runtime.gil if runtime.gil else 0,
-    ), layout
+        gil, size = _static_gil(process, candidate.symbols)
+        current = candidate.symbols.get("_PyThreadState_Current", 0)
+        known = candidate.symbols.get("interp_head")
+        for head in [known] if known else find_heads(image, layout, mappings):
+            yield (
+                RuntimeAddresses(interpreters_head=head, current_thread=current, gil=gil),
+                replace(layout, gil_size=size),
+            )
+        return
+    offset = runtime.interpreters_head
+    starts = [candidate.runtime] if candidate.runtime else [h - offset for h in find_heads(image, layout, mappings)]
+    for start in starts:
+        yield (
+            RuntimeAddresses(
+                interpreters_head=start + offset,
+                current_thread=start + runtime.current_thread if runtime.current_thread else 0,
+                gil=start + runtime.gil if runtime.gil else 0,
+            ),
+            layout,
+        )
 
 
-def _static_addresses(
-    process: Process, candidate: _Candidate, layout: Layout, mappings: list[Mapping]
-) -> tuple[RuntimeAddresses, Layout]:
-    symbols = candidate.symbols
-    head = symbols.get("interp_head") or find_head(candidate.image, layout, mappings)
-    gil = 0
+def _static_gil(process: Process, symbols: dict[str, int]) -> tuple[int, int | None]:
+    """Return the address and size in bytes of the GIL of 2.7 or 3.6; 0 and None if no symbol tells."""
     if _LOCK_27 in symbols:
         # PyThread_allocate_lock (Python/thread_pthread.h): a sem_t on the heap, once there are threads.
-        gil = read_u64(process.memory, symbols[_LOCK_27])
-        layout = replace(layout, gil_size=32)
-    elif all(name in symbols for name in _GIL_36):
+        return read_u64(process.memory, symbols[_LOCK_27]), 32
+    if all(name in symbols for name in _GIL_36):
         parts = sorted(symbols[name] for name in _GIL_36)
-        gil = parts[0]
-        layout = replace(layout, gil_size=parts[-1] + _CONDITION_SIZE - gil)
-    current = symbols.get("_PyThreadState_Current", 0)
-    return RuntimeAddresses(interpreters_head=head, current_thread=current, gil=gil), layout
+        return parts[0], parts[-1] + _CONDITION_SIZE - parts[0]
+    return 0, None

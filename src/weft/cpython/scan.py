@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from weft.cpython.debug_offsets import COOKIE, debug_offsets_version
 from weft.cpython.layout import Layout, Version
-from weft.errors import LayoutError, MemoryReadError
+from weft.errors import MemoryReadError
 from weft.target.elf import Image
 from weft.target.maps import Mapping
 from weft.target.memory import Memory, read_u64
@@ -19,6 +19,7 @@ _MAX_DATA = 64 << 20  # bytes of a module's writable segments that are searched
 # Py_GetVersion() keeps "%.80s (%.80s) %.80s" in a static buffer: version, build, compiler (Python/getversion.c).
 _VERSION_TEXT = re.compile(rb"([23])\.(\d{1,2})\.(\d{1,2})(?:(a|b|rc)(\d{1,2}))?\+? \([^()\0]{1,80}\) \n?\[\w")
 _MAX_INTERPRETERS = 256
+_MAX_HEADS = 16
 _LEVELS = {b"a": 0xA, b"b": 0xB, b"rc": 0xC, None: 0xF}
 
 
@@ -44,16 +45,16 @@ def find_runtimes(image: Image) -> Iterator[int]:
             at = data.find(COOKIE, at + 1)
 
 
-def find_head(image: Image, layout: Layout, mappings: list[Mapping]) -> int:
-    """Return the address of the pointer to the newest interpreter. LayoutError if nothing looks like it.
+def find_heads(image: Image, layout: Layout, mappings: list[Mapping]) -> list[int]:
+    """Return the addresses that may be that of the pointer to the newest interpreter, the likeliest first; at most 16.
 
     A pointer to an interpreter is one whose chain closes: interpreter -> first thread state -> the same interpreter.
     Several variables point to the main one. From 3.7 on the head lies before that of them (struct pyinterpreters: head,
     main) which the list from the head ends with; before, it is the one from which most interpreters can be reached.
     """
-    head = _head_in_code(image)
-    if head:
-        return head
+    in_code = _head_in_code(image)
+    if in_code:
+        return [in_code]
     memory = image.memory
     heaps = sorted((m.start, m.end) for m in mappings if m.writable)
     found = [
@@ -63,14 +64,12 @@ def find_head(image: Image, layout: Layout, mappings: list[Mapping]) -> int:
         if _closes(memory, layout, pointer)
     ]
     if layout.interp_id is None:
-        lists = [(len(_interpreters(memory, layout, pointer)), address) for address, pointer in found]
-        heads = [address for count, address in lists if count == max(lists)[0]]
+        found.sort(key=lambda pair: -len(_interpreters(memory, layout, pair[1])))
+        heads = [address for address, _ in found]
     else:
-        lists_before = [(address - 8, pointer, read_u64(memory, address - 8)) for address, pointer in found]
-        heads = [at for at, main, first in lists_before if _interpreters(memory, layout, first)[-1:] == [main]]
-    if not heads:
-        raise LayoutError("no pointer in its memory looks like the list of interpreters")
-    return heads[0]
+        before = [(address - 8, main, read_u64(memory, address - 8)) for address, main in found]
+        heads = [address for address, main, first in before if _interpreters(memory, layout, first)[-1:] == [main]]
+    return heads[:_MAX_HEADS]
 
 
 def _writable(image: Image) -> Iterator[tuple[int, bytes]]:
@@ -97,20 +96,21 @@ def _pointers(start: int, data: bytes, heaps: list[tuple[int, int]]) -> Iterator
 def _closes(memory: Memory, layout: Layout, interpreter: int) -> bool:
     try:
         thread = read_u64(memory, interpreter + layout.interp_threads_head)
-        return bool(thread) and thread % 8 == 0 and read_u64(memory, thread + layout.thread_interp) == interpreter
+        # An empty list of CPython's garbage collector points to itself, and would close too.
+        return thread not in (0, interpreter) and read_u64(memory, thread + layout.thread_interp) == interpreter
     except MemoryReadError:
         return False
 
 
 def _interpreters(memory: Memory, layout: Layout, interpreter: int) -> list[int]:
-    """Return the interpreters that can be reached from one; up to where the list runs into something else."""
+    """Return the interpreters that can be reached from one; none if the list runs into something else."""
     found: list[int] = []
     while interpreter and interpreter not in found and len(found) < _MAX_INTERPRETERS:
         found.append(interpreter)
         try:
             interpreter = read_u64(memory, interpreter + layout.interp_next)
         except MemoryReadError:
-            break
+            return []
     return found
 
 
