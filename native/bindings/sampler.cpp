@@ -1,3 +1,4 @@
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string_view.h>
 
 #include "bindings/bindings.h"
@@ -82,6 +83,7 @@ nb::dict account(const Batch& batch) {
     values["stacks_whole"] = totals.stacks_whole;
     values["stacks_truncated"] = totals.stacks_truncated;
     values["stacks_incomplete_frames"] = totals.stacks_incomplete;
+    values["stacks_retaken"] = totals.stacks_retaken;
     values["stacks_still"] = totals.stacks_still;
     values["holds"] = totals.holds;
     values["hold_ns_total"] = totals.hold_ns_total;
@@ -112,6 +114,13 @@ void bind_sampler(nb::module_& module) {
         .value("OK", AttachResult::kOk)
         .value("GONE", AttachResult::kGone)
         .value("DENIED", AttachResult::kDenied);
+    nb::class_<PythonPlace>(module, "PythonPlace")
+        .def(
+            "__init__",
+            [](PythonPlace* self, const nb::dict& layout, const RuntimeAddresses& addresses) {
+                new (self) PythonPlace{to_layout(layout), addresses};
+            },
+            nb::arg("layout"), nb::arg("addresses"));
     nb::class_<Batch>(module, "Batch")
         .def_ro("until_ns", &Batch::until_ns)
         .def_ro("finished", &Batch::finished)
@@ -133,15 +142,9 @@ void bind_sampler(nb::module_& module) {
             },
             nb::arg("rate_hz"), nb::arg("mode"), nb::arg("stop_threads") = true, nb::arg("follow_processes") = false,
             nb::arg("use_cpu_clocks") = true)
-        .def("attach", &Sampler::attach, nb::arg("pid"), nb::arg("launching") = false, NoGil())
-        .def(
-            "set_python",
-            [](Sampler& sampler, std::uint32_t process, const nb::dict& layout, const RuntimeAddresses& addresses) {
-                const Layout fields = to_layout(layout);
-                const nb::gil_scoped_release release;
-                sampler.set_python(process, fields, addresses);
-            },
-            nb::arg("process"), nb::arg("layout"), nb::arg("addresses"))
+        .def("attach", &Sampler::attach, nb::arg("pid"), nb::arg("launching") = false,
+             nb::arg("python") = nb::none(), NoGil())
+        .def("set_python", &Sampler::set_python, nb::arg("process"), nb::arg("place"), NoGil())
         .def("set_no_python", &Sampler::set_no_python, nb::arg("process"), NoGil())
         .def("next_batch", &next_batch, nb::arg("timeout_s"))
         .def("stop", &Sampler::stop, NoGil());

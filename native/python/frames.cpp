@@ -35,6 +35,7 @@ void FrameWalker::walk(Memory& memory, const ThreadState& state, CodeTable& code
     Address tortoise = 0;
     std::size_t steps = 0;
     std::size_t leap = 1;
+    bool whole = true;
     while (stack.loss == Loss::kNone && address != 0) {
         if (address == tortoise) {
             stack.loss = Loss::kCycle;
@@ -60,7 +61,11 @@ void FrameWalker::walk(Memory& memory, const ThreadState& state, CodeTable& code
         } else {
             stack.loss = add_frame(memory, raw, codes, stack);
         }
+        whole = raw.ends_whole;
         address = raw.previous;
+    }
+    if (stack.loss == Loss::kNone && !whole) {
+        stack.loss = Loss::kBetween;
     }
 }
 
@@ -159,6 +164,13 @@ Loss FrameWalker::read_frame(Memory& memory, Address address, RawFrame& frame) {
     }
     if (present(layout_.frame_tlbc_index)) {
         frame.tlbc_index = fields.get<std::int32_t>(layout_.frame_tlbc_index);
+    }
+    // The outermost frame is an activation's own: its shim from 3.12 on, its first frame in 3.11. A chain that ends
+    // otherwise was caught while it was being linked: a generator that yields clears `previous` before it is unlinked.
+    if (present(layout_.frame_owner_shim)) {
+        frame.ends_whole = frame.owner >= layout_.frame_owner_shim;
+    } else if (present(layout_.frame_is_entry)) {
+        frame.ends_whole = fields.get<std::uint8_t>(layout_.frame_is_entry) != 0;
     }
     return frame.owner > kOwnerLast ? Loss::kNotAFrame : Loss::kNone;
 }

@@ -42,6 +42,7 @@ class FrameWalker {
         Address code = 0;
         Address instruction = 0;
         std::uint8_t owner = 0;
+        bool ends_whole = true;  // a chain that ends behind this frame is whole
         std::int32_t tlbc_index = 0;
     };
 

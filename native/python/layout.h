@@ -55,6 +55,7 @@ enum class Instruction : std::uint32_t {
     X(instruction_kind)      /* enum Instruction */                                                                \
     X(frame_owner)           /* 3.11 on */                                                                         \
     X(frame_owner_shim)      /* owners from this one on are not Python frames: 3 from 3.12 on */                   \
+    X(frame_is_entry)        /* 3.11: nonzero in the first frame that an activation runs */                         \
     X(frame_tlbc_index)      /* free-threaded 3.14 on */                                                           \
     X(frame_localsplus)                                                                                            \
     /* code object */                                                                                              \

@@ -16,6 +16,7 @@ namespace weft {
     X(kDepth, "depth")                  /* deeper than weft walks */                                       \
     X(kNotAFrame, "not-a-frame")        /* the chain led to something that is no frame */                  \
     X(kNotCode, "not-code")             /* a frame's code is no code object */                             \
+    X(kBetween, "between-frames")       /* caught while the interpreter was linking frames, again and again */ \
     X(kNoThreadState, "no-thread-state") /* the interpreter's record of the thread changed while it was read */ \
     /* of a sample: it is missing */                                                                       \
     X(kNoRuntime, "runtime-not-found")  /* Python, or what may become it, is not found yet */              \

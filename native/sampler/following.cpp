@@ -18,11 +18,14 @@ constexpr std::uint64_t kNameRounds = 20;
 
 }  // namespace
 
-AttachResult Sampler::attach_now(pid_t pid, bool launching) {
+AttachResult Sampler::attach_now(pid_t pid, bool launching, const std::optional<PythonPlace>& python) {
     if (find_process(pid) != nullptr) {
         return AttachResult::kOk;
     }
     SampledProcess& process = add_process(pid, 0, launching);
+    if (python) {
+        give_python(process, *python);
+    }
     for (const pid_t tid : list_threads(pid)) {
         add_thread(process, tid, SampledThread::Trace::kNot);
     }
@@ -37,10 +40,16 @@ AttachResult Sampler::attach_now(pid_t pid, bool launching) {
     ever_attached_ = true;
     if (options_.follow_processes) {
         for (const pid_t child : list_children(pid)) {
-            static_cast<void>(attach_now(child, false));  // one that has just ended is no loss
+            static_cast<void>(attach_now(child, false, std::nullopt));  // one that has just ended is no loss
         }
     }
     return result;
+}
+
+void Sampler::give_python(SampledProcess& process, const PythonPlace& place) {
+    process.place = place;
+    process.python = std::make_unique<PythonTarget>(place.layout, place.addresses, next_code_);
+    process.python_state = SampledProcess::Python::kFound;
 }
 
 void Sampler::tell(const SampledProcess& process, Event::Kind kind, std::int64_t value, std::uint32_t parent) {
@@ -121,9 +130,7 @@ SampledProcess& Sampler::add_child(pid_t pid, SampledProcess* parent) {
     if (parent != nullptr) {
         child.python_state = parent->python_state;
         if (parent->python) {
-            child.layout = parent->layout;
-            child.addresses = parent->addresses;
-            child.python = std::make_unique<PythonTarget>(child.layout, child.addresses, next_code_);
+            give_python(child, parent->place);
             tell(child, Event::Kind::kPythonInherited, 0, parent->id);
         }
     }
@@ -224,7 +231,9 @@ void Sampler::take_stop(pid_t tid, const tracer::Stop& stop) {
     }
     if (sample) {
         account_hold(*thread, look.stat, seen_ns);
-        account_stopped(*thread, look);
+        if (!retake(*thread, look.loss)) {
+            account_stopped(*thread, look);
+        }
     }
 }
 

@@ -97,20 +97,16 @@ void Sampler::call(const Command& command) {
     done_signal.wait(lock, [&] { return done; });
 }
 
-AttachResult Sampler::attach(pid_t pid, bool launching) {
+AttachResult Sampler::attach(pid_t pid, bool launching, const std::optional<PythonPlace>& python) {
     AttachResult result = AttachResult::kGone;
-    call([&] { result = attach_now(pid, launching); });
+    call([&] { result = attach_now(pid, launching, python); });
     return result;
 }
 
-void Sampler::set_python(std::uint32_t process, const Layout& layout, const RuntimeAddresses& addresses) {
+void Sampler::set_python(std::uint32_t process, const PythonPlace& place) {
     call([&] {
         if (const auto found = processes_.find(process); found != processes_.end()) {
-            SampledProcess& target = *found->second;
-            target.layout = layout;
-            target.addresses = addresses;
-            target.python = std::make_unique<PythonTarget>(layout, addresses, next_code_);
-            target.python_state = SampledProcess::Python::kFound;
+            give_python(*found->second, place);
         }
     });
 }

@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <thread>
 #include <unordered_map>
@@ -51,12 +52,13 @@ class Sampler {
     Sampler& operator=(const Sampler&) = delete;
 
     // Samples the process from now on. `launching`: it is a child of ours that waits for us before its exec; what it
-    // becomes is followed from its first instruction on, and what it is now is not recorded.
-    AttachResult attach(pid_t pid, bool launching);
+    // becomes is followed from its first instruction on, and what it is now is not recorded. `python`: where its Python
+    // is, if that is known already.
+    AttachResult attach(pid_t pid, bool launching, const std::optional<PythonPlace>& python);
 
     // Tells what was found out about a process: where its Python is, or that it has none. A process that has ended is
     // ignored.
-    void set_python(std::uint32_t process, const Layout& layout, const RuntimeAddresses& addresses);
+    void set_python(std::uint32_t process, const PythonPlace& place);
     void set_no_python(std::uint32_t process);
 
     // Waits for the next batch; false if none came in time.
@@ -96,6 +98,8 @@ class Sampler {
         SchedStat stat;
     };
     void stop_to_sample(SampledThread& thread, std::uint64_t now_ns);
+    void stop_thread(SampledThread& thread);
+    bool retake(SampledThread& thread, Loss loss);
     Look look_at_stopped(SampledThread& thread);
     void account_hold(SampledThread& thread, const SchedStat& stat, std::uint64_t seen_ns);
     void account_stopped(SampledThread& thread, const Look& look);
@@ -109,7 +113,8 @@ class Sampler {
     bool behind();
 
     // following.cpp
-    AttachResult attach_now(pid_t pid, bool launching);
+    AttachResult attach_now(pid_t pid, bool launching, const std::optional<PythonPlace>& python);
+    void give_python(SampledProcess& process, const PythonPlace& place);
     SampledProcess& add_process(pid_t pid, std::uint32_t parent, bool launching);
     void tell(const SampledProcess& process, Event::Kind kind, std::int64_t value, std::uint32_t parent = 0);
     void tell(const SampledThread& thread, Event::Kind kind);

@@ -5,6 +5,7 @@
 #include "sampler/sampler.h"
 
 #include <sys/syscall.h>
+#include <ctime>
 
 namespace weft {
 
@@ -15,6 +16,8 @@ constexpr std::uint64_t kAgain = 1000 * kMillisecond;  // before a thread that i
 // A kernel keeps the account of a running thread up to date at its scheduler's tick: 10 ms at 100 Hz.
 constexpr std::uint64_t kSchedulerTick = 10 * kMillisecond;
 constexpr int kQuickLooks = 20;
+constexpr int kMaxRetakes = 5;
+constexpr long kRetakePause = 25'000;  // ns; twice as long each time
 
 }  // namespace
 
@@ -37,6 +40,11 @@ void Sampler::stop_to_sample(SampledThread& thread, std::uint64_t now_ns) {
         }
         thread.trace = SampledThread::Trace::kRunning;
     }
+    thread.retakes = 0;
+    stop_thread(thread);
+}
+
+void Sampler::stop_thread(SampledThread& thread) {
     thread.interrupted_ns = monotonic_ns();
     thread.interrupted_stat.reset();
     if (tracer::interrupt(thread.tid) != tracer::Result::kOk) {
@@ -102,6 +110,32 @@ Sampler::Look Sampler::look_at_stopped(SampledThread& thread) {
     }
     vary_cpu_clock(thread);
     return look;
+}
+
+// The interpreter links its frames in a few instructions, in whatever order the compiler has put them; a thread that is
+// stopped among them has no whole chain of frames. Some microseconds later it has.
+bool Sampler::retake(SampledThread& thread, Loss loss) {
+    switch (loss) {
+        case Loss::kUnreadable:
+        case Loss::kCycle:
+        case Loss::kNotAFrame:
+        case Loss::kNotCode:
+        case Loss::kBetween:
+            break;
+        default:
+            return false;
+    }
+    if (thread.retakes == kMaxRetakes) {
+        return false;
+    }
+    ++thread.retakes;
+    ++batch_.account.stacks_retaken;
+    // Stopped again at once it would not have run one instruction: the stop is taken on the way back to user mode. And it
+    // may need our CPU to run on. It happens to one sample in hundreds, so the sampler can wait.
+    const timespec pause{0, kRetakePause << thread.retakes};
+    nanosleep(&pause, nullptr);
+    stop_thread(thread);
+    return true;
 }
 
 // When exactly the thread stopped is not known: at the earliest when it was told to, or, if it had to wait for a CPU in

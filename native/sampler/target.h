@@ -20,6 +20,12 @@ namespace weft {
 
 struct SampledProcess;
 
+// Where a process's Python is.
+struct PythonPlace {
+    Layout layout;
+    RuntimeAddresses addresses;
+};
+
 struct SampledThread {
     enum class Trace : std::uint8_t {
         kNot,          // not seized yet
@@ -47,6 +53,7 @@ struct SampledThread {
     std::uint64_t interrupted_ns = 0;  // when it was told to stop
     std::optional<SchedStat> interrupted_stat;  // then, if it did not stop at once
     std::uint32_t samples = 0;
+    int retakes = 0;  // of the sample that is due
     std::uint64_t gil_weight_ns = 0;  // mode gil: the time that its next sample stands for
 };
 
@@ -66,8 +73,7 @@ struct SampledProcess {
     ProcessMemory memory;
     Python python_state = Python::kUnknown;
     std::unique_ptr<PythonTarget> python;
-    Layout layout;                // of `python`, for children that inherit it
-    RuntimeAddresses addresses;
+    PythonPlace place;  // of `python`, for children that inherit it
     Losses losses;
     std::uint64_t next_scan_ns = 0;  // for threads that nobody told of
     std::uint64_t scans = 0;

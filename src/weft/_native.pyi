@@ -95,6 +95,11 @@ class AttachResult(Enum):
     GONE = 1
     DENIED = 2
 
+class PythonPlace:
+    """Where a process's Python is."""
+
+    def __init__(self, layout: Mapping[str, int | None], addresses: RuntimeAddresses) -> None: ...
+
 class Batch:
     """What has happened since the last batch. Every list is made anew when it is asked for."""
 
@@ -138,8 +143,31 @@ class Sampler:
         follow_processes: bool = False,
         use_cpu_clocks: bool = True,
     ) -> None: ...
-    def attach(self, pid: int, launching: bool = False) -> AttachResult: ...
-    def set_python(self, process: int, layout: Mapping[str, int | None], addresses: RuntimeAddresses) -> None: ...
+    def attach(self, pid: int, launching: bool = False, python: PythonPlace | None = None) -> AttachResult: ...
+    def set_python(self, process: int, place: PythonPlace) -> None: ...
     def set_no_python(self, process: int) -> None: ...
     def next_batch(self, timeout_s: float) -> Batch | None: ...
     def stop(self) -> None: ...
+
+class StopResult(Enum):
+    """How stopping a thread went."""
+
+    STOPPED = 0
+    GONE = 1
+    DENIED = 2
+    TIMED_OUT = 3
+
+class StoppedThread:
+    """One thread, held still by ptrace(2) from the making of this object until release() or its end."""
+
+    def __init__(self, tid: int, timeout_s: float) -> None: ...
+    @property
+    def result(self) -> StopResult: ...
+    @property
+    def thread_pointer(self) -> int:
+        """Its pthread_self (fs base); 0 if it is not stopped."""
+    def release(self) -> None:
+        """Let it run; more calls do nothing."""
+
+def probe_cpu_clock(tid: int, user_only: bool) -> int:
+    """Open a CPU clock of a thread and close it: 0, or the errno with which the kernel refuses."""

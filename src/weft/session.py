@@ -77,8 +77,8 @@ def record_process(pid: int, path: Path, options: Options, watch: Watch | None =
     runtime = _wait_for_runtime(process, options)
     with _Interrupts() as interrupts, _Recording(path, options, collector) as recording:
         if runtime:
-            recording.finder.expect(pid, runtime)
-        recording.sampler.attach(pid)
+            recording.recorder.expect(pid, runtime)
+        recording.sampler.attach(pid, runtime=runtime)
         recording.run(interrupts, watch)
     return recording.result()
 

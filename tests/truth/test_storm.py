@@ -16,7 +16,7 @@ from storm_grammar import violation
 
 RATE_HZ = 5000
 SECONDS = 1.5
-ENOUGH = 1000  # stacks; a machine under load takes fewer than RATE_HZ * SECONDS
+ENOUGH = 300  # stacks; a machine under load takes fewer than RATE_HZ * SECONDS
 
 
 def test_every_stack_is_legal(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_every_stack_is_legal(interpreter: Interpreter, start_target: StartTarge
     assert account["stacks_whole"] >= ENOUGH
     assert account["stacks_truncated"] == 0
     assert len(stacks) > 100, "a storm shows many different stacks"
-    assert set(losses_of(capture)) <= {"late", "unseen", "exited"}
+    assert set(losses_of(capture)) <= {"late", "unseen"}
 
 
 @pytest.mark.serial

@@ -18,6 +18,9 @@ from weft.capture.rows import Loss, Mapping, Process, Runs, Standing, Thread
 from weft.errors import CaptureError, CaptureVersionError, NotACaptureError
 from weft.sample import Frame, FrameFlag, FrameKind, State
 
+# Where the words of an error are from the damaged file, and no UTF-8, the module raises UnicodeDecodeError instead.
+_SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+
 
 class Capture:
     """One capture, read in one transaction: it shows one moment, however fast the file grows.
@@ -32,6 +35,8 @@ class Capture:
         try:
             self._check_content()
             self.meta: dict[str, str | int] = dict(self._query("SELECT key, value FROM meta"))
+            if not all(isinstance(value, str | int) for value in self.meta.values()):
+                raise self.damaged("a value in table meta has the wrong type")
             self.start_ns = self._time("start_ns", 0)
             self.written_ns = self._time("written_ns", self.start_ns)
         except BaseException:
@@ -122,7 +127,7 @@ class Capture:
         """The runs that have not ended; they last to written_ns."""
         for row in self._query("SELECT thread, stack, state, since_ns FROM standing ORDER BY thread"):
             standing = Standing(*row)
-            if not 0 <= standing.state < len(State) or standing.since_ns > self.written_ns:
+            if not (0 <= standing.state < len(State) and 0 <= standing.since_ns <= self.written_ns):
                 raise self.damaged(f"thread {standing.thread} stands in an impossible state or time")
             yield standing
 
@@ -154,8 +159,9 @@ class Capture:
         uri = f"file:{quote(str(self.path.absolute()))}?mode=ro"
         try:
             return _begin(uri)
-        except sqlite3.DatabaseError as error:
-            if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+        except _SQLITE_ERRORS as error:
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+            if code not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
                 raise self.damaged(error) from error
             # It is in WAL mode, in a folder where SQLite can make no file to share it with others.
             if self.path.with_name(self.path.name + "-wal").exists():
@@ -163,7 +169,7 @@ class Capture:
                 raise CaptureError(f"cannot read {self.path}: {error}; {advice}") from error
         try:
             return _begin(f"{uri}&immutable=1")  # without a -wal file, nobody else has it open
-        except sqlite3.DatabaseError as error:
+        except _SQLITE_ERRORS as error:
             raise self.damaged(error) from error
 
     def _check_content(self) -> None:
@@ -191,7 +197,7 @@ class Capture:
         try:
             for row in self._database.execute(sql, parameters):  # noqa: UP028 - yield from would close the cursor
                 yield row
-        except sqlite3.DatabaseError as error:
+        except _SQLITE_ERRORS as error:
             raise self.damaged(error) from error
 
     def _batches(self, sql: str, *parameters: int) -> Iterator[tuple[int, int, bytes]]:
@@ -222,7 +228,7 @@ class Capture:
 
     def _time(self, key: str, default: int) -> int:
         value = self.meta.get(key, default)
-        if not isinstance(value, int):
+        if not isinstance(value, int) or value < 0:
             raise self.damaged(f"{key} is not a time")
         return value
 

@@ -251,8 +251,8 @@ def _check_unused(path: Path) -> None:
         database = sqlite3.connect(path, timeout=0, isolation_level=None)
         database.execute("PRAGMA journal_mode = DELETE")
         database.close()
-    except sqlite3.DatabaseError as error:
-        if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # a damaged one is replaced, too
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
             raise OutputError(f"cannot write {path}: another program has it open; choose another name") from error
 
 

@@ -34,19 +34,17 @@ class Finder:
         self._sampler = sampler
         self._recorder = recorder
         self._searches: dict[int, _Search] = {}
-        self._known: dict[int, Runtime] = {}
         self.found: list[Runtime] = []
         self.failures: dict[int, LayoutError] = {}  # pid -> why its Python cannot be read
-
-    def expect(self, pid: int, runtime: Runtime) -> None:
-        """Use a runtime that was found before the sampler was told of the process."""
-        self._known[pid] = runtime
 
     def see(self, event: Event) -> None:
         """Begin or end a search, as processes come and go."""
         match event.kind:
             case EventKind.PROCESS_START:
-                self._searches[event.process] = _Search(event.id)
+                if runtime := self._recorder.runtime_of(event.process):
+                    self.found.append(runtime)
+                else:
+                    self._searches[event.process] = _Search(event.id)
             case EventKind.PYTHON_INHERITED | EventKind.PROCESS_END:
                 self._searches.pop(event.process, None)
 
@@ -66,7 +64,7 @@ class Finder:
 
     def _look_at(self, process: int, search: _Search) -> None:
         try:
-            runtime = self._known.pop(search.pid, None) or find_runtime(search.pid)
+            runtime = find_runtime(search.pid)
         except NotReadyError:
             search.pause = _FIRST_PAUSE
         except NotPythonError:

@@ -35,9 +35,19 @@ class Recorder:
     def __init__(self, capture: CaptureWriter) -> None:
         self._capture = capture
         self._processes: dict[int, _Recorded] = {}
+        self._expected: dict[int, Runtime] = {}
         self.account: dict[str, int] = {}
         self.losses: dict[str, int] = {}  # samples and stacks, of all processes
         self.exit_statuses: dict[int, int] = {}  # pid -> status as of wait(2), of processes whose end was seen
+
+    def expect(self, pid: int, runtime: Runtime) -> None:
+        """Note what was found in a process that is still to be attached to."""
+        self._expected[pid] = runtime
+
+    def runtime_of(self, process: int) -> Runtime | None:
+        """Return the Python of a process, as far as it is known."""
+        recorded = self._processes.get(process)
+        return recorded.runtime if recorded else None
 
     def set_runtime(self, process: int, runtime: Runtime | None) -> None:
         """Note what was found in a process. Batches that come later may hold its code objects."""
@@ -91,9 +101,10 @@ class Recorder:
     def _begin(self, event: Event) -> None:
         match event.kind:
             case EventKind.PROCESS_START:
-                recorded = self._processes[event.process] = _Recorded(event.id)
+                recorded = self._processes[event.process] = _Recorded(event.id, self._expected.pop(event.id, None))
+                runtime = str(recorded.runtime) if recorded.runtime else None
                 self._capture.add_process(
-                    event.process, event.id, event.parent or None, _command(event.id), None, event.at_ns
+                    event.process, event.id, event.parent or None, _command(event.id), runtime, event.at_ns
                 )
             case EventKind.PYTHON_INHERITED:
                 recorded = self._processes[event.process]

@@ -59,12 +59,13 @@ class Sampler:
             rate_hz, _native.Mode(mode.value), collector is Collector.PTRACE, follow_processes=subprocesses
         )
 
-    def attach(self, pid: int, *, launching: bool = False) -> None:
+    def attach(self, pid: int, *, launching: bool = False, runtime: Runtime | None = None) -> None:
         """Sample a process from now on. PermissionDeniedError, TargetExitedError.
 
         launching: it is our child and waits before its exec; what it becomes is followed from its first instruction.
+        runtime: where its Python is, if that is known already.
         """
-        result = self._native.attach(pid, launching)
+        result = self._native.attach(pid, launching, _place(runtime) if runtime else None)
         if result is _native.AttachResult.DENIED:
             raise PermissionDeniedError(
                 f"the kernel does not let weft stop process {pid}; see what `weft doctor {pid}` says"
@@ -77,9 +78,7 @@ class Sampler:
         if runtime is None:
             self._native.set_no_python(process)
             return
-        roots = runtime.addresses
-        addresses = _native.RuntimeAddresses(roots.interpreters_head, roots.current_thread, roots.gil)
-        self._native.set_python(process, runtime.layout.numbers(), addresses)
+        self._native.set_python(process, _place(runtime))
 
     def next_batch(self, timeout_s: float) -> _native.Batch | None:
         """Return what has happened since the last batch, None if there is nothing in time."""
@@ -88,6 +87,12 @@ class Sampler:
     def stop(self) -> None:
         """End the sampling and let go of every target. What is left comes as a last batch."""
         self._native.stop()
+
+
+def _place(runtime: Runtime) -> _native.PythonPlace:
+    roots = runtime.addresses
+    addresses = _native.RuntimeAddresses(roots.interpreters_head, roots.current_thread, roots.gil)
+    return _native.PythonPlace(runtime.layout.numbers(), addresses)
 
 
 def pacer_of(account: dict[str, int]) -> str:

@@ -44,7 +44,7 @@ def _meta(capture: Capture, profile: Profile) -> dict[str, Any]:
         "version": GECKO_VERSION,
         "preprocessedProfileVersion": PROCESSED_VERSION,
         "interval": 1000 / profile.rate_hz,
-        "startTime": int(meta.get("start_unix_ns", 0)) / 1_000_000,
+        "startTime": profile.start_unix_ns / 1_000_000,
         "processType": 0,
         "product": ", ".join(process_name(process) for process in profile.processes.values()),
         "importedFrom": f"weft {meta.get('version', '')}".strip(),

@@ -78,14 +78,13 @@ class _Builder:
             sample.label.add(key=self.string(key), num=number)
 
     def _add_head(self) -> None:
-        meta = self._profile.meta
         for kind, unit in (("samples", "count"), (self._profile.mode, "nanoseconds")):
             self.message.sample_type.add(type=self.string(kind), unit=self.string(unit))
         self.message.default_sample_type = self.string(self._profile.mode)
         self.message.period_type.type = self.string(self._profile.mode)
         self.message.period_type.unit = self.string("nanoseconds")
         self.message.period = 1_000_000_000 // self._profile.rate_hz
-        self.message.time_nanos = int(meta.get("start_unix_ns", 0))
+        self.message.time_nanos = self._profile.start_unix_ns
         self.message.duration_nanos = self._profile.duration_ns
 
     def _special(self, frame: int) -> int:

@@ -82,6 +82,12 @@ class Profile:
         return max(1, rate) if isinstance(rate, int) else 1
 
     @property
+    def start_unix_ns(self) -> int:
+        """When the recording began, in ns since 1970; 0 if that is not known."""
+        start = self.meta.get("start_unix_ns", 0)
+        return start if isinstance(start, int) and start > 0 else 0
+
+    @property
     def weight_ns(self) -> int:
         """The time that all totals stand for."""
         return sum(total.weight_ns for total in self.totals)
@@ -141,6 +147,8 @@ class Profile:
             Total(self.threads[thread].process, thread, node, State(state), weight_ns, ticks)
             for (thread, node, state), (weight_ns, ticks) in sorted(sums.items())
         ]
+        if max(self.weight_ns, self.ticks) >= 1 << 63:  # 292 years; formats hold 64 bits
+            raise capture.damaged("its times add up to more than there is")
 
 
 def _all_totals(capture: Capture, rate_hz: int) -> Iterator[tuple[int, int, int, int, int]]:

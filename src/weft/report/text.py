@@ -61,7 +61,6 @@ def _parts(capture: Capture, *, idle: bool) -> Iterator[RenderableType]:
 def _header(profile: Profile) -> Iterator[RenderableType]:
     from rich.text import Text
 
-    meta = profile.meta
     for process in profile.processes.values():
         line = Text.assemble((process_name(process), "bold"), f"  PID {process.pid}", no_wrap=True, overflow="ellipsis")
         line.append(f"  {escape(process.runtime or 'no Python found')}", "dim")
@@ -70,12 +69,12 @@ def _header(profile: Profile) -> Iterator[RenderableType]:
         yield line
     facts = [
         duration(profile.duration_ns),
-        f"{profile.rate_hz:,} Hz by {escape(str(meta.get('collector', '?')))}",
+        f"{profile.rate_hz:,} Hz by {escape(str(profile.meta.get('collector', '?')))}",
         amount(len(profile.threads), "thread"),
     ]
-    start_ns = meta.get("start_unix_ns", 0)
-    if isinstance(start_ns, int) and 0 < start_ns < 1 << 62:
-        facts.insert(0, datetime.fromtimestamp(start_ns // 1_000_000_000).astimezone().strftime("%F %T"))
+    if profile.start_unix_ns:
+        started = datetime.fromtimestamp(profile.start_unix_ns // 1_000_000_000).astimezone()
+        facts.insert(0, started.strftime("%F %T"))
     yield Text("  ".join(facts), style="dim")
     yield f"{duration(profile.weight_ns)} of {_time_kind(profile)} in {amount(profile.ticks, 'sample')}"
 

@@ -145,10 +145,15 @@ class Process:
         ours = {os.getuid(), os.getgid()}
         if not ids <= ours:
             return "it runs as another user; run weft as root (sudo), or as that user"
-        if _number("/proc/sys/kernel/yama/ptrace_scope") >= 1:
+        scope = _number("/proc/sys/kernel/yama/ptrace_scope")  # Documentation/admin-guide/LSM/Yama.rst
+        if scope >= 3:
+            return "/proc/sys/kernel/yama/ptrace_scope is 3: nobody may read another process until the next boot"
+        if scope == 2:
+            return "/proc/sys/kernel/yama/ptrace_scope is 2; run weft as root (sudo)"
+        if scope == 1:
             return (
-                "/proc/sys/kernel/yama/ptrace_scope allows only a parent; start the program with `weft record -- ...`,"
-                " run weft as root, or `echo 0 | sudo tee /proc/sys/kernel/yama/ptrace_scope`"
+                "/proc/sys/kernel/yama/ptrace_scope lets only a parent; start the program with `weft record -- ...`,"
+                " run weft as root (sudo), or `echo 0 | sudo tee /proc/sys/kernel/yama/ptrace_scope`"
             )
         if _capabilities(status) & ~_capabilities(_read_status("self")):
             return "it has capabilities that weft lacks; run weft as root (sudo)"
