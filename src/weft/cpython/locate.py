@@ -1,4 +1,4 @@
-"""Finding the CPython runtime in a live process.
+"""Finding the CPython runtime in a process, live or dead.
 
 The module that holds it may have any name: python itself, libpython, a program that embeds either. In order:
 
@@ -23,8 +23,8 @@ from weft.errors import LayoutError, MemoryReadError, NotPythonError
 from weft.target.elf import ElfError, Image
 from weft.target.maps import Mapping, modules
 from weft.target.memory import Memory, read_u32, read_u64
-from weft.target.namespaces import open_module
 from weft.target.process import Process
+from weft.target.target import Target
 
 _OLDEST, _NEWEST = (2, 7), (3, 15)
 
@@ -64,19 +64,20 @@ class _Candidate:
         return self.symbols.get("_PyRuntime", 0)
 
 
-def find_runtime(target: int | Process) -> Runtime:
+def find_runtime(target: int | Target) -> Runtime:
     """Find CPython in a process and prove its layout. The process runs on.
 
     NotPythonError: there is none (yet: a program may still be loading it). NotReadyError: it is there, but nothing can
     be proven at this instant; try again. LayoutError: it is there and cannot be read, one line says why. Also
     NoSuchProcessError, PermissionDeniedError, TargetExitedError.
     """
-    process = target if isinstance(target, Process) else Process(target)
-    mappings = process.maps()
+    if isinstance(target, int):
+        target = Process(target)
+    mappings = target.maps()
     failure: LayoutError | NotReadyError | None = None
-    for candidate in _candidates(process, mappings):
+    for candidate in _candidates(target, mappings):
         try:
-            return _prove_candidate(process, candidate, mappings)
+            return _prove_candidate(target, candidate, mappings)
         except NotReadyError as error:
             failure = failure or error
         except LayoutError as error:
@@ -85,11 +86,11 @@ def find_runtime(target: int | Process) -> Runtime:
             failure = failure or LayoutError(f"CPython in {candidate.image.module.path!r} cannot be read: {error}")
     if failure:
         raise failure
-    raise NotPythonError(f"process {process.pid} ({process.name}) runs no Python that weft knows")
+    raise NotPythonError(f"{target} runs no Python that weft knows")
 
 
-def _candidates(process: Process, mappings: list[Mapping]) -> Iterator[_Candidate]:
-    images = _images(process, mappings)
+def _candidates(target: Target, mappings: list[Mapping]) -> Iterator[_Candidate]:
+    images = _images(target, mappings)
     found = False
     for image in images:
         symbols = image.symbols(_DYNAMIC)
@@ -99,7 +100,7 @@ def _candidates(process: Process, mappings: list[Mapping]) -> Iterator[_Candidat
     if found:
         return
     for image in images:
-        symbols = _file_symbols(process.pid, image, _STATIC)
+        symbols = _file_symbols(target, image, _STATIC)
         if symbols.keys() & set(_DYNAMIC):
             found = True
             yield _Candidate(image, symbols)
@@ -110,22 +111,22 @@ def _candidates(process: Process, mappings: list[Mapping]) -> Iterator[_Candidat
             yield _Candidate(image, {})
 
 
-def _images(process: Process, mappings: list[Mapping]) -> list[Image]:
+def _images(target: Target, mappings: list[Mapping]) -> list[Image]:
     """Return the modules that are ELF images: the program first, as symbols bind, then likely names."""
     images = []
     for module in modules(mappings):
         try:
-            images.append(Image(process.memory, module))
+            images.append(Image(target.memory, module))
         except (ElfError, MemoryReadError):
             continue
-    program = process.executable
+    program = target.executable
     images.sort(key=lambda image: (image.module.path != program, "python" not in image.module.path))
     return images
 
 
-def _file_symbols(pid: int, image: Image, names: tuple[str, ...]) -> dict[str, int]:
+def _file_symbols(target: Target, image: Image, names: tuple[str, ...]) -> dict[str, int]:
     """Return the addresses of symbols that only the module's file tells; empty if there is no file."""
-    file = open_module(pid, image)
+    file = target.open_module(image)
     if file is None:
         return {}
     with file:
@@ -139,19 +140,19 @@ def _file_symbols(pid: int, image: Image, names: tuple[str, ...]) -> dict[str, i
     return {name: image.bias + address for name, address in symbols.items()}
 
 
-def _prove_candidate(process: Process, candidate: _Candidate, mappings: list[Mapping]) -> Runtime:
-    version = _version(process.memory, candidate)
+def _prove_candidate(target: Target, candidate: _Candidate, mappings: list[Mapping]) -> Runtime:
+    version = _version(target.memory, candidate)
     if version is None:
         raise NotReadyError(f"the CPython in {candidate.image.module.path!r} has not begun")
     if not _OLDEST <= version[:2] <= _NEWEST or (3, 0) <= version[:2] < (3, 6):
         raise LayoutError(f"CPython {version} is not known: weft reads 2.7 and 3.6 to 3.15")
     if version < (3, 7):
-        candidate = _with_statics(process, candidate)
+        candidate = _with_statics(target, candidate)
     failure: LayoutError | None = None
-    for source in _sources(process, candidate, version):
-        for addresses, layout in _addresses(process, candidate, source, mappings):
+    for source in _sources(target, candidate, version):
+        for addresses, layout in _addresses(target, candidate, source, mappings):
             try:
-                prove(process.memory, layout, addresses, lambda: process.namespace_ids().values())
+                prove(target.memory, layout, addresses, lambda: target.namespace_ids().values())
             except LayoutError as error:
                 failure = failure or error
             else:
@@ -171,26 +172,26 @@ def _version(memory: Memory, candidate: _Candidate) -> Version | None:
     return find_version(candidate.image)
 
 
-def _with_statics(process: Process, candidate: _Candidate) -> _Candidate:
+def _with_statics(target: Target, candidate: _Candidate) -> _Candidate:
     """Add the static symbols of 2.7 and 3.6, which only .symtab has."""
-    statics = _file_symbols(process.pid, candidate.image, _STATIC)
+    statics = _file_symbols(target, candidate.image, _STATIC)
     return _Candidate(candidate.image, statics | candidate.symbols)
 
 
-def _sources(process: Process, candidate: _Candidate, version: Version) -> Iterator[Source]:
+def _sources(target: Target, candidate: _Candidate, version: Version) -> Iterator[Source]:
     if version >= (3, 13) and candidate.runtime:
         with suppress(LayoutError):  # the table is damaged or of another form: the layout may still be had
-            yield layout_from_debug_offsets(process.memory, candidate.runtime)
-    yield from layouts(process.pid, candidate.image, version)
+            yield layout_from_debug_offsets(target.memory, candidate.runtime)
+    yield from layouts(target, candidate.image, version)
 
 
 def _addresses(
-    process: Process, candidate: _Candidate, source: Source, mappings: list[Mapping]
+    target: Target, candidate: _Candidate, source: Source, mappings: list[Mapping]
 ) -> Iterator[tuple[RuntimeAddresses, Layout]]:
     """Yield the roots that may be, and the layout with what only the process tells: the size of the GIL before 3.7."""
     layout, runtime, image = source.layout, source.runtime, candidate.image
     if runtime is None:
-        gil, size = _static_gil(process, candidate.symbols)
+        gil, size = _static_gil(target, candidate.symbols)
         current = candidate.symbols.get("_PyThreadState_Current", 0)
         known = candidate.symbols.get("interp_head")
         for head in [known] if known else find_heads(image, layout, mappings):
@@ -212,11 +213,11 @@ def _addresses(
         )
 
 
-def _static_gil(process: Process, symbols: dict[str, int]) -> tuple[int, int | None]:
+def _static_gil(target: Target, symbols: dict[str, int]) -> tuple[int, int | None]:
     """Return the address and size in bytes of the GIL of 2.7 or 3.6; 0 and None if no symbol tells."""
     if _LOCK_27 in symbols:
         # PyThread_allocate_lock (Python/thread_pthread.h): a sem_t on the heap, once there are threads.
-        return read_u64(process.memory, symbols[_LOCK_27]), 32
+        return read_u64(target.memory, symbols[_LOCK_27]), 32
     if all(name in symbols for name in _GIL_36):
         parts = sorted(symbols[name] for name in _GIL_36)
         return parts[0], parts[-1] + _CONDITION_SIZE - parts[0]

@@ -16,12 +16,12 @@ from weft.cpython.layout import Source, Version
 from weft.cpython.tables import layouts_from_tables
 from weft.errors import LayoutError
 from weft.target.elf import ElfError, ElfFile, Image
-from weft.target.namespaces import open_module, target_paths
+from weft.target.target import Target
 
 _DEBUG = "/usr/lib/debug"
 
 
-def layouts(pid: int, image: Image, version: Version) -> Iterator[Source]:
+def layouts(target: Target, image: Image, version: Version) -> Iterator[Source]:
     """Yield the layouts that a module may have."""
     build_id = image.build_id
     if build_id and (kept := cached_layout(build_id, version.hex)):
@@ -29,7 +29,7 @@ def layouts(pid: int, image: Image, version: Version) -> Iterator[Source]:
     tables = layouts_from_tables(version)
     yield from (table for table in tables if table.in_range)
     with ExitStack() as stack:
-        for path in _dwarf_files(pid, image, stack):
+        for path in _dwarf_files(target, image, stack):
             try:
                 source = layout_from_dwarf(path, version)
             except LayoutError:
@@ -41,9 +41,9 @@ def layouts(pid: int, image: Image, version: Version) -> Iterator[Source]:
     yield from (table for table in tables if not table.in_range)
 
 
-def _dwarf_files(pid: int, image: Image, stack: ExitStack) -> Iterator[str]:
+def _dwarf_files(target: Target, image: Image, stack: ExitStack) -> Iterator[str]:
     """Yield the paths of the files that have the DWARF of a module: itself, then separate ones (gdb's ways)."""
-    file = open_module(pid, image)
+    file = target.open_module(image)
     link = None
     if file:
         stack.enter_context(file)
@@ -58,7 +58,7 @@ def _dwarf_files(pid: int, image: Image, stack: ExitStack) -> Iterator[str]:
     if link:
         places += [f"{folder}/{link}", f"{folder}/.debug/{link}", f"{_DEBUG}{folder}/{link}"]
     for place in places:
-        for path in target_paths(pid, place):
+        for path in target.paths(place):
             if Path(path).is_file() and _build_id(path) == build_id:
                 yield path
 

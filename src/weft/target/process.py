@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from weft.errors import NoSuchProcessError, PermissionDeniedError, TargetExitedError
+from weft.errors import NoSuchProcessError, PermissionDeniedError, TargetError, TargetExitedError
+from weft.target.elf import ElfFile, Image
 from weft.target.maps import Mapping, read_maps
 from weft.target.memory import ProcessMemory
-from weft.target.namespaces import namespace_ids
+from weft.target.namespaces import namespace_ids, open_module, target_paths
 
 _CAP_SYS_PTRACE = 19  # linux/capability.h
 
@@ -33,6 +34,12 @@ class Process:
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.start_ticks = self._stat_start()
+
+    def __str__(self) -> str:
+        try:
+            return f"process {self.pid} ({self.name})"
+        except TargetError:
+            return f"process {self.pid}"
 
     def _stat(self) -> list[bytes]:
         """Return the fields of /proc/PID/stat from the state (field 3 in proc(5)) on; the name may hold anything."""
@@ -101,6 +108,14 @@ class Process:
             return namespace_ids(self.pid)
         except OSError as error:
             raise self.refused(error) from error
+
+    def open_module(self, image: Image) -> ElfFile | None:
+        """Open the very file that an image was mapped from; None if it cannot be had."""
+        return open_module(self.pid, image)
+
+    def paths(self, path: str) -> tuple[str, ...]:
+        """Return our paths of a file that the target calls `path` (absolute), the likeliest first."""
+        return target_paths(self.pid, path)
 
     def children(self, *, recursive: bool = False) -> list[int]:
         """Return the PIDs of its children, or of all its descendants: parents before children."""
