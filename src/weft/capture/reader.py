@@ -34,9 +34,7 @@ class Capture:
         self._database = self._open()
         try:
             self._check_content()
-            self.meta: dict[str, str | int] = dict(self._query("SELECT key, value FROM meta"))
-            if not all(isinstance(value, str | int) for value in self.meta.values()):
-                raise self.damaged("a value in table meta has the wrong type")
+            self.meta = self._read_meta()
             self.start_ns = self._time("start_ns", 0)
             self.written_ns = self._time("written_ns", self.start_ns)
         except BaseException:
@@ -56,8 +54,10 @@ class Capture:
         self._database.close()
 
     def damaged(self, what: object) -> NotACaptureError:
-        """The error that says that this file is damaged."""
-        return NotACaptureError(f"{self.path} is damaged: {what}")
+        """The error that says that this file is damaged, in one line: SQLite's words may quote the file."""
+        line = " ".join(str(what).split())
+        shown = "".join(char if char.isprintable() else "?" for char in line[:200])
+        return NotACaptureError(f"{self.path} is damaged: {shown}")
 
     def processes(self) -> Iterator[Process]:
         """All processes, the oldest first."""
@@ -181,7 +181,7 @@ class Capture:
             raise self.damaged(f"table {sorted(missing)[0][0]} is not what it should be")
         for (complaint,) in self._query("PRAGMA quick_check(1)"):
             if complaint != "ok":
-                raise self.damaged(" ".join(complaint.split()))
+                raise self.damaged(complaint)
         for (table,) in ours.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
             # SQLite lets any column hold any type; table_info: number, name, type, not null
             wrong = " OR ".join(
@@ -192,6 +192,12 @@ class Capture:
             if any(self._query(f"SELECT 1 FROM {table} WHERE {wrong} LIMIT 1")):  # noqa: S608
                 raise self.damaged(f"a value in table {table} has the wrong type")
         ours.close()
+
+    def _read_meta(self) -> dict[str, str | int]:
+        meta = dict(self._query("SELECT key, value FROM meta"))
+        if not all(isinstance(value, str | int) for value in meta.values()):
+            raise self.damaged("a value in table meta has the wrong type")
+        return meta
 
     def _query(self, sql: str, *parameters: int) -> Iterator[Any]:
         try:
