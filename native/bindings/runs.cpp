@@ -49,8 +49,8 @@ void bind_runs(nb::module_& module) {
 
     nb::class_<RunEncoder>(module, "RunEncoder", "Collects the runs of one thread, batch by batch.")
         .def(nb::init<>())
-        .def("append", &RunEncoder::append, nb::arg("at_ns"), nb::arg("weight_ns"), nb::arg("ticks"),
-             nb::arg("state"), nb::arg("stack"))
+        .def("append", &RunEncoder::append, nb::arg("at_ns"), nb::arg("weight_ns"), nb::arg("ticks"), nb::arg("state"),
+             nb::arg("stack"))
         .def("__len__", &RunEncoder::size)
         .def("take", &take, "The batch so far as (start_ns, end_ns, bytes); a new one begins.");
 
@@ -59,7 +59,8 @@ void bind_runs(nb::module_& module) {
 
     nb::class_<RunFold>(module, "RunFold", "Adds up batches: weight and ticks of each pair of stack and state.")
         .def(nb::init<>())
-        .def("add", [](RunFold& fold, const nb::bytes& bytes) { fold.add(view(bytes)); }, nb::arg("bytes"))
+        .def(
+            "add", [](RunFold& fold, const nb::bytes& bytes) { fold.add(view(bytes)); }, nb::arg("bytes"))
         .def("totals", &totals, "The columns (stack, state, weight_ns, ticks), in no order.");
 }
 

@@ -30,8 +30,7 @@ nb::list events(const Batch& batch) {
 }
 
 nb::list codes(const Batch& batch) {
-    return to_list(batch.codes,
-                   [](const CodeRow& row) { return nb::make_tuple(row.process, to_tuple(row.code)); });
+    return to_list(batch.codes, [](const CodeRow& row) { return nb::make_tuple(row.process, to_tuple(row.code)); });
 }
 
 nb::list frames(const Batch& batch) {
@@ -54,8 +53,8 @@ nb::list standing(const Batch& batch) {
     return to_list(batch.standing, [](const StandingChange& row) {
         nb::object standing = nb::none();
         if (row.standing) {
-            standing = nb::make_tuple(row.standing->stack, static_cast<int>(row.standing->state),
-                                      row.standing->since_ns);
+            standing =
+                nb::make_tuple(row.standing->stack, static_cast<int>(row.standing->state), row.standing->since_ns);
         }
         return nb::make_tuple(row.thread, standing);
     });
@@ -142,8 +141,8 @@ void bind_sampler(nb::module_& module) {
             },
             nb::arg("rate_hz"), nb::arg("mode"), nb::arg("stop_threads") = true, nb::arg("follow_processes") = false,
             nb::arg("use_cpu_clocks") = true)
-        .def("attach", &Sampler::attach, nb::arg("pid"), nb::arg("launching") = false,
-             nb::arg("python") = nb::none(), NoGil())
+        .def("attach", &Sampler::attach, nb::arg("pid"), nb::arg("launching") = false, nb::arg("python") = nb::none(),
+             NoGil())
         .def("set_python", &Sampler::set_python, nb::arg("process"), nb::arg("place"), NoGil())
         .def("set_no_python", &Sampler::set_no_python, nb::arg("process"), NoGil())
         .def("next_batch", &next_batch, nb::arg("timeout_s"))

@@ -9,10 +9,10 @@ namespace weft {
 
 namespace {
 
-constexpr std::size_t kMaxName = 4096;            // characters
-constexpr std::size_t kMaxLineTable = 4 << 20;    // bytes
-constexpr std::size_t kMaxHeader = 512;           // bytes of a code object
-constexpr std::uint32_t kCodeUnit = 2;            // bytes of _Py_CODEUNIT
+constexpr std::size_t kMaxName = 4096;          // characters
+constexpr std::size_t kMaxLineTable = 4 << 20;  // bytes
+constexpr std::size_t kMaxHeader = 512;         // bytes of a code object
+constexpr std::uint32_t kCodeUnit = 2;          // bytes of _Py_CODEUNIT
 constexpr std::string_view kTrampoline = "__init__";
 
 Loss read_into(Memory& memory, Address address, std::size_t size, std::string& bytes) {
@@ -69,10 +69,9 @@ Loss read_text(Memory& memory, const Layout& layout, Address object, std::size_t
 CodeTable::CodeTable(const Layout& layout, std::uint32_t& next_id) : layout_(layout), next_id_(next_id) {
     const std::uint32_t p = layout.pointer_size;
     header_begin_ = layout.object_type;
-    const std::uint32_t end =
-        std::max({end_of(layout.code_filename, p), end_of(layout.code_name, p), end_of(layout.code_qualname, p),
-                  end_of(layout.code_firstlineno, 4), end_of(layout.code_linetable, p),
-                  end_of(layout.code_firsttraceable, 4)});
+    const std::uint32_t end = std::max({end_of(layout.code_filename, p), end_of(layout.code_name, p),
+                                        end_of(layout.code_qualname, p), end_of(layout.code_firstlineno, 4),
+                                        end_of(layout.code_linetable, p), end_of(layout.code_firsttraceable, 4)});
     header_size_ = std::min<std::uint32_t>(end > header_begin_ ? end - header_begin_ : 0, kMaxHeader);
 }
 
@@ -98,8 +97,7 @@ const CodeTable::Entry* CodeTable::lookup(Memory& memory, Address address, Loss&
         loss = Loss::kNotCode;
         return nullptr;
     }
-    if (known.entry.id == 0 || known.name != name || known.line_table != line_table ||
-        known.first_line != first_line) {
+    if (known.entry.id == 0 || known.name != name || known.line_table != line_table || known.first_line != first_line) {
         known = {};
         known.name = name;
         known.line_table = line_table;

@@ -40,8 +40,9 @@ class CodeTable {
    public:
     struct Entry {
         std::uint32_t id = 0;
-        std::int32_t first_traceable = 0;  // byte offset of the first instruction that a frame that has started can be at
-        bool trampoline = false;           // the interpreter's own `__init__` shim, 3.13 on
+        std::int32_t first_traceable =
+            0;                    // byte offset of the first instruction that a frame that has started can be at
+        bool trampoline = false;  // the interpreter's own `__init__` shim, 3.13 on
     };
 
     // `next_id` numbers the definitions, and is shared by all tables of a recording. Both must outlive the table.

@@ -83,8 +83,7 @@ Loss FrameWalker::read_thread(Memory& memory, const ThreadState& state, PythonSt
     frame = fields.pointer(layout_.thread_frame);
     if (present(layout_.cframe_frame) && frame != 0) {
         stack.anchor = frame;
-        if (const Loss loss = read_pointer(memory, layout_, frame + layout_.cframe_frame, frame);
-            loss != Loss::kNone) {
+        if (const Loss loss = read_pointer(memory, layout_, frame + layout_.cframe_frame, frame); loss != Loss::kNone) {
             return loss;
         }
     }
@@ -177,9 +176,7 @@ Loss FrameWalker::read_frame(Memory& memory, Address address, RawFrame& frame) {
 
 Loss FrameWalker::instruction_offset(Memory& memory, const RawFrame& raw, std::int32_t& offset) {
     switch (static_cast<Instruction>(layout_.instruction_kind)) {
-        case Instruction::kByteIndex:
-            offset = static_cast<std::int32_t>(raw.instruction);
-            break;
+        case Instruction::kByteIndex: offset = static_cast<std::int32_t>(raw.instruction); break;
         case Instruction::kUnitIndex: {
             const auto index = static_cast<std::int32_t>(raw.instruction);
             offset = index < 0 ? -1 : index > kMaxBytecode / 2 ? kMaxBytecode + 1 : index * 2;

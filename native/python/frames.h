@@ -13,9 +13,9 @@
 namespace weft {
 
 struct PythonFrame {
-    std::uint32_t code = 0;         // CodeDefinition::id
-    std::int32_t instruction = 0;   // byte offset in the bytecode; negative: not started
-    bool incomplete = false;        // pushed, not started: to be shown at the code's first line
+    std::uint32_t code = 0;        // CodeDefinition::id
+    std::int32_t instruction = 0;  // byte offset in the bytecode; negative: not started
+    bool incomplete = false;       // pushed, not started: to be shown at the code's first line
 
     bool operator==(const PythonFrame&) const = default;
 };

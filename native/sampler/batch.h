@@ -20,7 +20,7 @@ struct Event {
     enum class Kind : std::uint8_t {
         kProcessStart,     // attached to, forked, or made new by exec
         kPythonInherited,  // forked from a process whose Python is known: so is this one's
-        kProcessEnd,    // value: the status as of wait(2), -1: not known
+        kProcessEnd,       // value: the status as of wait(2), -1: not known
         kThreadStart,
         kThreadEnd,
         kThreadName,
@@ -33,7 +33,7 @@ struct Event {
     std::uint32_t parent = 0;   // the process it was forked from, or was before exec; 0: attached to
     pid_t id = 0;               // pid or tid
     std::int64_t value = 0;
-    std::string name;           // kThreadStart, kThreadName
+    std::string name;  // kThreadStart, kThreadName
 };
 
 struct CodeRow {
@@ -73,7 +73,7 @@ struct Account {
     std::uint64_t syscalls_interrupted = 0;  // stops that met a blocking system call: the kernel restarts most of them
     std::uint64_t read_calls = 0;
     std::uint64_t sampler_cpu_ns = 0;
-    std::uint64_t cpu_clocks = 0;        // threads paced by their own CPU clock, ever
+    std::uint64_t cpu_clocks = 0;          // threads paced by their own CPU clock, ever
     std::uint64_t cpu_clocks_refused = 0;  // threads paced by the wall clock instead
 };
 

@@ -126,7 +126,8 @@ SampledProcess& Sampler::add_process(pid_t pid, std::uint32_t parent, bool launc
 
 // A process that one of ours has forked: its memory is a copy of its parent's, so its Python is where its parent's is.
 SampledProcess& Sampler::add_child(pid_t pid, SampledProcess* parent) {
-    SampledProcess& child = add_process(pid, parent == nullptr ? 0 : parent->id, parent != nullptr && parent->launching);
+    SampledProcess& child =
+        add_process(pid, parent == nullptr ? 0 : parent->id, parent != nullptr && parent->launching);
     if (parent != nullptr) {
         child.python_state = parent->python_state;
         if (parent->python) {

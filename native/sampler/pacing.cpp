@@ -180,8 +180,7 @@ void Sampler::open_cpu_clock(SampledThread& thread) {
         return;
     }
     thread.clock = CpuClock::open(thread.tid, jittered(period_ns_), user_only_);
-    if (!thread.clock.valid() && (errno == EACCES || errno == EPERM) && !user_only_ &&
-        batch_.account.cpu_clocks == 0) {
+    if (!thread.clock.valid() && (errno == EACCES || errno == EPERM) && !user_only_ && batch_.account.cpu_clocks == 0) {
         user_only_ = true;
         thread.clock = CpuClock::open(thread.tid, jittered(period_ns_), user_only_);
         // Seccomp filters and strict settings refuse the system call as such: do not ask again for every thread.

@@ -31,7 +31,7 @@ struct ThreadActivity {
         kUnknown,  // the file is not there, or forbidden
     };
     Kind kind = Kind::kUnknown;
-    std::int64_t syscall = -1;    // its number; -1: blocked outside of one (a page fault)
+    std::int64_t syscall = -1;  // its number; -1: blocked outside of one (a page fault)
     Address first_argument = 0;
 };
 

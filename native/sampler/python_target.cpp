@@ -18,7 +18,10 @@ constexpr std::size_t kCodesKept = 1 << 18;
 }  // namespace
 
 PythonTarget::PythonTarget(const Layout& layout, const RuntimeAddresses& addresses, std::uint32_t& next_code_id)
-    : runtime_(layout, addresses), codes_(runtime_.layout(), next_code_id), walker_(runtime_), next_code_id_(next_code_id) {}
+    : runtime_(layout, addresses),
+      codes_(runtime_.layout(), next_code_id),
+      walker_(runtime_),
+      next_code_id_(next_code_id) {}
 
 void PythonTarget::list(Memory& memory) {
     // A list that changes under the read is listed as far as it goes, and again at the next look that misses a thread.
@@ -30,8 +33,8 @@ void PythonTarget::list(Memory& memory) {
         std::int32_t musl = 0;
         static_cast<void>(memory.read(state.pthread + kGlibcTid, &glibc, sizeof glibc));
         static_cast<void>(memory.read(state.pthread + kMuslTid, &musl, sizeof musl));
-        tids_[state.pthread] = static_cast<std::uint64_t>(static_cast<std::uint32_t>(glibc)) << 32 |
-                               static_cast<std::uint32_t>(musl);
+        tids_[state.pthread] =
+            static_cast<std::uint64_t>(static_cast<std::uint32_t>(glibc)) << 32 | static_cast<std::uint32_t>(musl);
     }
 }
 
@@ -41,8 +44,8 @@ bool PythonTarget::is(const PythonThread& thread, Address pthread) const {
     }
     const auto found = tids_.find(pthread);
     const auto tid = static_cast<std::uint32_t>(thread.inner_tid);
-    return found != tids_.end() && (static_cast<std::uint32_t>(found->second >> 32) == tid ||
-                                    static_cast<std::uint32_t>(found->second) == tid);
+    return found != tids_.end() &&
+           (static_cast<std::uint32_t>(found->second >> 32) == tid || static_cast<std::uint32_t>(found->second) == tid);
 }
 
 void PythonTarget::join(PythonThread& thread) const {
@@ -136,8 +139,8 @@ std::vector<Address> PythonTarget::gil_holders(ProcessMemory& memory) {
 bool PythonTarget::is_gil(Address address) const {
     const std::uint32_t size = runtime_.layout().gil_size;
     return present(size) && std::ranges::any_of(threads_.interpreters, [&](const Interpreter& interpreter) {
-        return interpreter.gil != 0 && address >= interpreter.gil && address - interpreter.gil < size;
-    });
+               return interpreter.gil != 0 && address >= interpreter.gil && address - interpreter.gil < size;
+           });
 }
 
 }  // namespace weft

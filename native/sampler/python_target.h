@@ -63,7 +63,7 @@ class PythonTarget {
     Threads threads_;
     std::uint32_t& next_code_id_;
     std::uint32_t forgotten_below_ = 0;
-    std::uint64_t listing_ = 0;  // counts calls of list()
+    std::uint64_t listing_ = 0;                        // counts calls of list()
     std::unordered_map<Address, std::uint64_t> tids_;  // pthread_self -> tid, as glibc or musl keeps it
     PythonStack part_;
     std::vector<PythonStack> parts_;

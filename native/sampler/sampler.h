@@ -34,7 +34,7 @@ namespace weft {
 struct SamplerOptions {
     double rate_hz = 99;
     Mode mode = Mode::kWall;
-    bool stop_threads = true;      // false: collector peek
+    bool stop_threads = true;  // false: collector peek
     bool follow_processes = false;
     bool use_cpu_clocks = true;
 };
@@ -149,7 +149,7 @@ class Sampler {
     PythonStack second_look_;
     Batch batch_;
     Holds holds_;
-    bool user_only_ = false;      // the kernel gives us ticks in user mode alone
+    bool user_only_ = false;       // the kernel gives us ticks in user mode alone
     bool clocks_refused_ = false;  // and none at all
     bool ever_attached_ = false;
     bool ending_ = false;      // the recording, and not a thread

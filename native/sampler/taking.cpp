@@ -120,10 +120,8 @@ bool Sampler::retake(SampledThread& thread, Loss loss) {
         case Loss::kCycle:
         case Loss::kNotAFrame:
         case Loss::kNotCode:
-        case Loss::kBetween:
-            break;
-        default:
-            return false;
+        case Loss::kBetween: break;
+        default: return false;
     }
     if (thread.retakes == kMaxRetakes) {
         return false;
@@ -261,8 +259,7 @@ std::uint32_t Sampler::intern(SampledThread& thread) {
     return stacks_.intern(stack_.frames, root);
 }
 
-void Sampler::account_running(SampledThread& thread, std::uint64_t now_ns, const SchedStat& stat,
-                              std::uint32_t stack) {
+void Sampler::account_running(SampledThread& thread, std::uint64_t now_ns, const SchedStat& stat, std::uint32_t stack) {
     // A tick that came late must not stretch its sample over the ticks that it missed.
     std::uint64_t max_claim = 2 * period_ns_;
     if (!own_clock_is_exact(thread) || !options_.stop_threads) {

@@ -46,14 +46,14 @@ struct SampledThread {
     CpuClock clock;
     Timeline timeline;
     PythonThread python;
-    std::uint64_t next_check_ns = 0;   // when the wall clock's ticks look at it again
+    std::uint64_t next_check_ns = 0;  // when the wall clock's ticks look at it again
     // Since it was seen blocked with this schedstat; as long as that stands still, so does the thread.
     std::optional<SchedStat> blocked;
     std::uint64_t blocked_ns = 0;
-    std::uint64_t interrupted_ns = 0;  // when it was told to stop
+    std::uint64_t interrupted_ns = 0;           // when it was told to stop
     std::optional<SchedStat> interrupted_stat;  // then, if it did not stop at once
     std::uint32_t samples = 0;
-    int retakes = 0;  // of the sample that is due
+    int retakes = 0;                  // of the sample that is due
     std::uint64_t gil_weight_ns = 0;  // mode gil: the time that its next sample stands for
 };
 
@@ -68,7 +68,7 @@ struct SampledProcess {
 
     std::uint32_t id;
     pid_t pid;
-    bool launching = false;  // our own child before its exec: not yet what is to be recorded
+    bool launching = false;     // our own child before its exec: not yet what is to be recorded
     Descriptor pid_descriptor;  // readable when the process has ended
     ProcessMemory memory;
     Python python_state = Python::kUnknown;
@@ -77,7 +77,7 @@ struct SampledProcess {
     Losses losses;
     std::uint64_t next_scan_ns = 0;  // for threads that nobody told of
     std::uint64_t scans = 0;
-    std::uint64_t gil_tick_ns = 0;   // mode gil: the last tick
+    std::uint64_t gil_tick_ns = 0;  // mode gil: the last tick
     std::map<pid_t, std::unique_ptr<SampledThread>> threads;
 };
 

@@ -28,10 +28,11 @@ void Timeline::append(std::uint64_t at_ns, std::uint64_t weight_ns, State state,
 }
 
 void Timeline::end_standing(std::uint64_t now_ns, std::uint64_t weight_ns) {
-    append(now_ns, weight_ns, standing_->state, standing_->stack);
-    blocked_mark_ += weight_ns;
-    standing_.reset();
-    standing_changed_ = true;
+    if (const std::optional<Standing> stood = std::exchange(standing_, std::nullopt)) {
+        append(now_ns, weight_ns, stood->state, stood->stack);
+        blocked_mark_ += weight_ns;
+        standing_changed_ = true;
+    }
 }
 
 std::uint64_t Timeline::add_running(std::uint64_t now_ns, const SchedStat& stat, std::uint32_t stack,

@@ -52,15 +52,9 @@ Stop to_stop(int status) {
             stop.kind = Stop::Kind::kSignal;
             stop.signal = signal;
             break;
-        case kEventStop:
-            stop.kind = is_stopping(signal) ? Stop::Kind::kGroup : Stop::Kind::kInterrupt;
-            break;
-        case PTRACE_EVENT_EXEC:
-            stop.kind = Stop::Kind::kExec;
-            break;
-        default:
-            stop.kind = Stop::Kind::kNewTask;
-            break;
+        case kEventStop: stop.kind = is_stopping(signal) ? Stop::Kind::kGroup : Stop::Kind::kInterrupt; break;
+        case PTRACE_EVENT_EXEC: stop.kind = Stop::Kind::kExec; break;
+        default: stop.kind = Stop::Kind::kNewTask; break;
     }
     return stop;
 }

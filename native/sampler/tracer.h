@@ -25,8 +25,8 @@ struct Stop {
         kGroup,      // stopped by SIGSTOP and the like, until SIGCONT comes
         kSignal,     // a signal on its way to the thread
         kExec,
-        kNewTask,    // it has made a thread or a process, which reports by itself
-        kEnd,        // it has ended
+        kNewTask,  // it has made a thread or a process, which reports by itself
+        kEnd,      // it has ended
     };
     Kind kind = Kind::kEnd;
     int signal = 0;  // kSignal: to be passed on
@@ -35,7 +35,7 @@ struct Stop {
 
 // What a stopped thread's registers say.
 struct Registers {
-    Address thread_pointer = 0;      // fs base: pthread_self in glibc and musl
+    Address thread_pointer = 0;        // fs base: pthread_self in glibc and musl
     bool interrupted_syscall = false;  // it was in a system call that will return EINTR or be restarted
 };
 
