@@ -24,8 +24,10 @@ TOP: Final = 12  # functions and lines in each table
 TOP_THREADS: Final = 16
 FILE_WIDTH: Final = 100  # columns, where the report goes to no terminal
 BAR_WIDTH: Final = 10
+NARROW: Final = 80  # columns; below it there are no bars
 
 Key = tuple[str, str, int]
+_BAR: Final[list[tuple[str, int | None]]] = [("", BAR_WIDTH)]
 
 
 def render(capture: Capture, *, idle: bool, terminal: bool) -> Iterator[bytes]:
@@ -35,13 +37,13 @@ def render(capture: Capture, *, idle: bool, terminal: bool) -> Iterator[bytes]:
     out = io.StringIO()
     width = shutil.get_terminal_size((FILE_WIDTH, 24)).columns if terminal else FILE_WIDTH
     console = Console(file=out, width=width, force_terminal=terminal, highlight=False, markup=False, emoji=False)
-    for part in _parts(capture, idle=idle):
+    for part in _parts(capture, idle=idle, bars=width >= NARROW):
         console.print(part)
     text = out.getvalue() if terminal else "".join(line.rstrip() + "\n" for line in out.getvalue().splitlines())
     yield text.encode()
 
 
-def _parts(capture: Capture, *, idle: bool) -> Iterator[RenderableType]:
+def _parts(capture: Capture, *, idle: bool, bars: bool) -> Iterator[RenderableType]:
     everything = Profile.from_capture(capture, idle=True)
     profile = everything if idle else everything.active()
     yield from _header(profile)
@@ -51,9 +53,10 @@ def _parts(capture: Capture, *, idle: bool) -> Iterator[RenderableType]:
         yield f"  No samples{blocked}."
     else:
         functions = costs(profile, by_function)
-        yield from _functions("Functions by their own time", functions, profile, lambda cost: cost.self_ns)
-        yield from _functions("Functions by time with all that they call", functions, profile, lambda c: c.total_ns)
-        yield from _lines(profile)
+        yield from _functions("Functions by their own time", functions, profile, lambda cost: cost.self_ns, bars=bars)
+        title = "Functions by time with all that they call"
+        yield from _functions(title, functions, profile, lambda cost: cost.total_ns, bars=bars)
+        yield from _lines(profile, bars=bars)
     yield from _threads(everything)
     yield from _account(Account.from_capture(capture))
 
@@ -95,23 +98,23 @@ def _table(*columns: tuple[str, int | None]) -> Table:
     """A table without lines; columns are (title, width), None for one of text."""
     from rich.table import Table
 
-    table = Table(box=None, padding=(0, 1, 0, 1), pad_edge=True, header_style="dim", show_edge=False)
+    table = Table(box=None, padding=(0, 1, 0, 1), pad_edge=True, header_style="dim", show_edge=False, expand=True)
     for title, width in columns:
         if width is None:
-            table.add_column(title, no_wrap=True, overflow="ellipsis")
+            table.add_column(title, no_wrap=True, overflow="ellipsis", ratio=1)
         else:
             table.add_column(title, justify="right", no_wrap=True, min_width=width)
     return table
 
 
 def _functions(
-    title: str, functions: dict[Key, Cost], profile: Profile, weight: Callable[[Cost], int]
+    title: str, functions: dict[Key, Cost], profile: Profile, weight: Callable[[Cost], int], *, bars: bool
 ) -> Iterator[RenderableType]:
     rows = _top(functions, weight)
     no_frame = _no_frame(profile)
     if no_frame.self_ns:
         rows = sorted([*rows, ((NO_FRAME, "", 0), no_frame)], key=lambda row: -weight(row[1]))[:TOP]
-    table = _table(("self", 7), ("", 8), ("total", 7), ("", 8), ("", None), ("function", None))
+    table = _table(("self", 7), ("", 8), ("total", 7), ("", 8), *(_BAR if bars else []), ("function", None))
     whole = profile.weight_ns
     for key, cost in rows:
         table.add_row(
@@ -119,22 +122,22 @@ def _functions(
             _dim(duration(cost.self_ns)),
             share(cost.total_ns, whole),
             _dim(duration(cost.total_ns)),
-            _bar(weight(cost), whole),
+            *([_bar(weight(cost), whole)] if bars else []),
             _name(key),
         )
     yield _heading(title)
     yield table
 
 
-def _lines(profile: Profile) -> Iterator[RenderableType]:
-    table = _table(("self", 7), ("", 8), ("samples", 8), ("", None), ("line", None))
+def _lines(profile: Profile, *, bars: bool) -> Iterator[RenderableType]:
+    table = _table(("self", 7), ("", 8), ("samples", 8), *(_BAR if bars else []), ("line", None))
     for key, cost in _top(costs(profile, by_line), lambda cost: cost.self_ns):
         whole = profile.weight_ns
         table.add_row(
             share(cost.self_ns, whole),
             _dim(duration(cost.self_ns)),
             f"{cost.ticks:,}",
-            _bar(cost.self_ns, whole),
+            *([_bar(cost.self_ns, whole)] if bars else []),
             _name(key),
         )
     if table.row_count:
@@ -198,9 +201,12 @@ def _name(key: Key) -> RenderableType:
 
 
 def _bar(part: int, whole: int) -> RenderableType:
+    from rich.text import Text
+
     eighths = round(8 * BAR_WIDTH * part / whole)
     full, rest = divmod(eighths, 8)
-    return _plain(("█" * full + " ▏▎▍▌▋▊▉"[rest]).strip().ljust(BAR_WIDTH), "cyan")
+    bar = ("█" * full + " ▏▎▍▌▋▊▉"[rest]).strip()
+    return Text(bar, style="cyan", justify="left")
 
 
 def _plain(text: str, style: str = "") -> RenderableType:
