@@ -1,8 +1,8 @@
 """Where the objects of a program keep what weft shows of them: dicts, lists, numbers, classes, functions.
 
 These structs belong to a minor version and do not move between its releases, so they follow from it. They were read
-from the DWARF of 2.7.18, 3.6.15, 3.7.16, 3.8.18, 3.9.18, 3.10.13, 3.11.7, 3.12.1 and 3.13.0, and from the debug offsets of
-3.13 to 3.15. Unlike a `Layout` they are not proven: values are shown as such, nothing is decided by them.
+from the DWARF of 2.7.18, 3.6.15, 3.7.16, 3.8.18, 3.9.18, 3.10.13, 3.11.7, 3.12.1 and 3.13.0, and from the debug offsets
+of 3.13 to 3.15. Unlike a `Layout` they are not proven: values are shown as such, nothing is decided by them.
 """
 
 from __future__ import annotations

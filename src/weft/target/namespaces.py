@@ -31,13 +31,14 @@ def open_module(pid: int, image: Image) -> ElfFile | None:
             file = ElfFile(way)
         except (OSError, ElfError):
             continue
-        if _is_same(file, image):
+        if is_same(file, image):
             return file
         file.close()
     return None
 
 
-def _is_same(file: ElfFile, image: Image) -> bool:
+def is_same(file: ElfFile, image: Image) -> bool:
+    """Whether an image was mapped from this file: its first bytes and its build-id agree."""
     first = image.module.mappings[0]
     size = min(first.end - first.start, 1024)
     try:
