@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from weft.cpython.layout import RuntimeLayout, Source, Version, build
+
+_LAYOUTS = Path(__file__).parent / "layouts"
 
 
 def layouts_from_tables(version: Version, *, free_threaded: bool | None = None) -> list[Source]:
@@ -32,10 +34,8 @@ def _source(entry: dict[str, Any], version: Version) -> Source:
 
 @cache
 def _entries(major: int, minor: int) -> tuple[dict[str, Any], ...]:
-    file = files("weft.cpython") / "layouts" / f"{major}.{minor}.json"
-    if not file.is_file():
-        return ()
-    return tuple(json.loads(file.read_text())["layouts"])
+    file = _LAYOUTS / f"{major}.{minor}.json"
+    return tuple(json.loads(file.read_text())["layouts"]) if file.exists() else ()
 
 
 def _release(text: str) -> tuple[int, ...]:

@@ -73,7 +73,7 @@ class Process:
 
     @property
     def command(self) -> list[str]:
-        """The arguments as they stand in its memory; empty for a zombie or a kernel thread."""
+        """The arguments as they stand in its memory; none of a zombie, or in the midst of an exec."""
         text = self._read("cmdline")
         return (
             [part.decode("utf-8", "surrogateescape") for part in text.removesuffix(b"\0").split(b"\0")] if text else []
