@@ -6,6 +6,7 @@
 #include "bindings/bindings.h"
 #include "memory/image.h"
 #include "memory/process.h"
+#include "memory/recording.h"
 
 namespace nb = nanobind;
 
@@ -21,6 +22,7 @@ const char* reason(ReadResult result) {
         case ReadResult::kUnmapped: return "not mapped";
         case ReadResult::kGone: return "the process has ended";
         case ReadResult::kDenied: return "not permitted";
+        case ReadResult::kTooMuch: return "too much";
     }
     return "";
 }
@@ -46,6 +48,15 @@ nb::bytes read(Memory& memory, Address address, std::size_t size) {
 void bind_memory(nb::module_& module) {
     nb::class_<Memory>(module, "Memory").def("read", &read, nb::arg("address"), nb::arg("size"));
     nb::class_<ProcessMemory, Memory>(module, "ProcessMemory").def(nb::init<pid_t>(), nb::arg("pid"));
+    nb::class_<RecordingMemory, Memory>(module, "RecordingMemory")
+        .def(nb::init<Memory&>(), nb::arg("memory"), nb::keep_alive<1, 2>())
+        .def("spans", [](const RecordingMemory& recording) {
+            nb::list spans;
+            for (const auto& [address, size] : recording.spans()) {
+                spans.append(nb::make_tuple(address, size));
+            }
+            return spans;
+        });
     nb::class_<ImageMemory, Memory>(module, "ImageMemory")
         .def(nb::init<>())
         .def(

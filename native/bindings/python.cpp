@@ -7,6 +7,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/convert.h"
+#include "memory/limited.h"
 #include "python/code.h"
 #include "python/frames.h"
 #include "python/runtime.h"
@@ -39,7 +40,7 @@ class PythonReader {
     // ([(address, interpreter, interpreter id, pthread, native id)], loss)
     nb::tuple threads() {
         Threads threads;
-        const Loss loss = runtime_.list(memory_, threads);
+        const Loss loss = runtime_.list(begin_look(), threads);
         nb::list rows;
         for (const ThreadState& state : threads.states) {
             rows.append(
@@ -51,10 +52,11 @@ class PythonReader {
     // The addresses of thread states that hold a GIL.
     nb::list gil_holders() {
         Threads threads;
-        static_cast<void>(runtime_.list(memory_, threads));
+        Memory& memory = begin_look();
+        static_cast<void>(runtime_.list(memory, threads));
         nb::list holders;
         for (const Interpreter& interpreter : threads.interpreters) {
-            if (const Address holder = runtime_.gil_holder(memory_, interpreter); holder != 0) {
+            if (const Address holder = runtime_.gil_holder(memory, interpreter); holder != 0) {
                 holders.append(holder);
             }
         }
@@ -69,7 +71,7 @@ class PythonReader {
         state.pthread = pthread;
         PythonStack stack;
         codes_.begin_sample();
-        walker_.walk(memory_, state, codes_, stack);
+        walker_.walk(begin_look(), state, codes_, stack);
         nb::list frames;
         for (const PythonFrame& frame : stack.frames) {
             frames.append(nb::make_tuple(frame.code, frame.instruction, frame.incomplete));
@@ -87,8 +89,14 @@ class PythonReader {
     }
 
    private:
+    Memory& begin_look() {
+        limited_.begin(memory_);
+        return limited_;
+    }
+
     nb::object owner_;
     Memory& memory_;
+    LimitedMemory limited_;
     std::uint32_t next_code_ = 1;
     Runtime runtime_;
     CodeTable codes_;
@@ -107,6 +115,9 @@ Layout to_layout(const nb::dict& fields) {
         if (!value.is_none()) {
             layout.*(found->second) = nb::cast<std::uint32_t>(value);
         }
+    }
+    if (layout.pointer_size != 4 && layout.pointer_size != 8) {
+        throw nb::value_error("the layout's pointer_size is neither 4 nor 8");
     }
     return layout;
 }

@@ -70,21 +70,28 @@ void ImageMemory::add_zeros(Address begin, std::uint64_t size) {
     segments_.push_back(std::make_unique<ZeroSegment>(begin, size));
 }
 
-const Segment* ImageMemory::find(Address address) const {
-    const auto holds = [&](const auto& segment) { return address - segment->begin < segment->size; };
-    const auto found = std::ranges::find_if(segments_, holds);
-    return found == segments_.end() ? nullptr : found->get();
+const Segment* ImageMemory::find(Address address, std::uint64_t& size) const {
+    size = ~std::uint64_t{0};
+    for (const auto& segment : segments_) {
+        if (address - segment->begin < segment->size) {
+            size = std::min(size, segment->size - (address - segment->begin));
+            return segment.get();
+        }
+        size = segment->size == 0 ? size : std::min(size, segment->begin - address);  // it is read from there on
+    }
+    return nullptr;
 }
 
 ReadResult ImageMemory::read(Address address, void* to, std::size_t size) {
     auto* out = static_cast<std::byte*>(to);
     while (size > 0) {
-        const Segment* segment = find(address);
+        std::uint64_t there = 0;
+        const Segment* segment = find(address, there);
         if (segment == nullptr) {
             return ReadResult::kUnmapped;
         }
         const std::uint64_t offset = address - segment->begin;
-        const std::size_t count = std::min<std::uint64_t>(size, segment->size - offset);
+        const std::size_t count = std::min<std::uint64_t>(size, there);
         if (!segment->copy(offset, out, count)) {
             return ReadResult::kUnmapped;
         }

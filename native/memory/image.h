@@ -38,7 +38,8 @@ class ImageMemory final : public Memory {
     [[nodiscard]] ReadResult read(Address address, void* to, std::size_t size) override;
 
    private:
-    const Segment* find(Address address) const;
+    // The segment that is read at `address`, and for how many bytes: one that was added before it may begin inside.
+    const Segment* find(Address address, std::uint64_t& size) const;
 
     std::map<std::string, std::shared_ptr<Descriptor>> files_;
     std::vector<std::unique_ptr<Segment>> segments_;

@@ -13,6 +13,7 @@ enum class ReadResult : std::uint8_t {
     kUnmapped,  // some of the bytes are not there
     kGone,      // the process has ended
     kDenied,    // the kernel forbids it
+    kTooMuch,   // more than one look may read (limited.h)
 };
 
 class Memory {

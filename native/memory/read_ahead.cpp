@@ -10,6 +10,10 @@ namespace {
 constexpr std::size_t kMaxPlanSpans = 512;
 constexpr std::size_t kMaxPlanBytes = 128 << 10;
 constexpr std::size_t kMaxSpanBytes = 64 << 10;
+// What a look that goes on beyond its plan keeps for the next one: a plan cannot hold more, and each read looks through
+// all of it.
+constexpr std::size_t kMaxPieces = 2 * kMaxPlanSpans;
+constexpr std::size_t kMaxBytes = 1 << 20;
 
 }  // namespace
 
@@ -76,7 +80,7 @@ ReadResult ReadAhead::read(Address address, void* to, std::size_t size) {
     }
     ++calls_;
     const ReadResult result = memory_->read(address, to, size);
-    if (result == ReadResult::kOk && size <= kMaxSpanBytes) {
+    if (result == ReadResult::kOk && size <= kMaxSpanBytes && pieces_.size() < kMaxPieces && end_ + size <= kMaxBytes) {
         if (bytes_.size() < end_ + size) {
             bytes_.resize(end_ + size);
         }

@@ -12,7 +12,8 @@ namespace {
 constexpr std::size_t kMaxName = 4096;          // characters
 constexpr std::size_t kMaxLineTable = 4 << 20;  // bytes
 constexpr std::size_t kMaxHeader = 512;         // bytes of a code object
-constexpr std::uint32_t kCodeUnit = 2;          // bytes of _Py_CODEUNIT
+constexpr std::int32_t kCodeUnit = 2;           // bytes of _Py_CODEUNIT
+constexpr std::int32_t kMaxUnits = 1 << 27;     // more than any code has
 constexpr std::string_view kTrampoline = "__init__";
 
 Loss read_into(Memory& memory, Address address, std::size_t size, std::string& bytes) {
@@ -104,7 +105,7 @@ const CodeTable::Entry* CodeTable::lookup(Memory& memory, Address address, Loss&
         known.first_line = first_line;
         if (present(layout_.code_firsttraceable)) {
             const auto index = fields.get<std::int32_t>(layout_.code_firsttraceable - header_begin_);
-            known.entry.first_traceable = index * static_cast<std::int32_t>(kCodeUnit);
+            known.entry.first_traceable = std::clamp(index, 0, kMaxUnits) * kCodeUnit;
         }
         const Address qualname = present(layout_.code_qualname) ? pointer(layout_.code_qualname) : 0;
         loss = define(memory, known, pointer(layout_.code_filename), qualname);

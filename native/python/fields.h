@@ -47,6 +47,7 @@ inline Loss to_loss(ReadResult result) {
         case ReadResult::kUnmapped: return Loss::kUnreadable;
         case ReadResult::kGone: return Loss::kExited;
         case ReadResult::kDenied: return Loss::kDenied;
+        case ReadResult::kTooMuch: return Loss::kDepth;
     }
     return Loss::kUnreadable;
 }

@@ -9,7 +9,6 @@ namespace weft {
 
 namespace {
 
-constexpr std::size_t kMaxFrames = 1 << 20;
 constexpr std::size_t kMaxFrameBytes = 512;
 constexpr std::size_t kMaxThreadBytes = 16 << 10;
 constexpr std::uint64_t kMaxChunk = 64 << 20;

@@ -31,6 +31,8 @@ struct PythonStack {
 
 class FrameWalker {
    public:
+    static constexpr std::size_t kMaxFrames = 1 << 20;
+
     explicit FrameWalker(const Runtime& runtime);
 
     // Walks the frames of `state` into `stack`, which is emptied first.

@@ -13,7 +13,7 @@ namespace weft {
     /* of a stack: what was read is kept, the rest is missing */                                                \
     X(kUnreadable, "unreadable")         /* memory that a pointer named could not be read */                    \
     X(kCycle, "cycle")                   /* the chain of frames runs in a circle */                             \
-    X(kDepth, "depth")                   /* deeper than weft walks */                                           \
+    X(kDepth, "depth")                   /* deeper than weft walks, or more to read than it reads */            \
     X(kNotAFrame, "not-a-frame")         /* the chain led to something that is no frame */                      \
     X(kNotCode, "not-code")              /* a frame's code is no code object */                                 \
     X(kBetween, "between-frames")        /* caught while the interpreter was linking frames, again and again */ \

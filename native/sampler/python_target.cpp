@@ -25,7 +25,9 @@ PythonTarget::PythonTarget(const Layout& layout, const RuntimeAddresses& address
 
 void PythonTarget::list(Memory& memory) {
     // A list that changes under the read is listed as far as it goes, and again at the next look that misses a thread.
-    static_cast<void>(runtime_.list(memory, threads_));
+    LimitedMemory limited;
+    limited.begin(memory);
+    static_cast<void>(runtime_.list(limited, threads_));
     ++listing_;
     tids_.clear();
     for (const ThreadState& state : threads_.states) {
@@ -65,13 +67,19 @@ void PythonTarget::walk_states(const PythonThread& thread, PythonStack& stack) {
     stack.frames.clear();
     stack.loss = Loss::kNone;
     if (thread.states.size() == 1) {
-        walker_.walk(read_ahead_, thread.states.front(), codes_, stack);
+        walker_.walk(look_, thread.states.front(), codes_, stack);
         return;
     }
     // A thread with several interpreters runs one inside the other.
-    parts_.resize(thread.states.size());
-    for (std::size_t i = 0; i < parts_.size(); ++i) {
-        walker_.walk(read_ahead_, thread.states[i], codes_, parts_[i]);
+    parts_.clear();
+    std::size_t frames = 0;
+    for (const ThreadState& state : thread.states) {
+        if (frames >= FrameWalker::kMaxFrames) {
+            stack.loss = Loss::kDepth;
+            break;
+        }
+        walker_.walk(look_, state, codes_, parts_.emplace_back());
+        frames += parts_.back().frames.size();
     }
     std::ranges::stable_sort(parts_, [](const PythonStack& a, const PythonStack& b) {
         return a.anchor != 0 && b.anchor != 0 && a.anchor < b.anchor;
@@ -86,6 +94,7 @@ void PythonTarget::walk_states(const PythonThread& thread, PythonStack& stack) {
 
 bool PythonTarget::look(ProcessMemory& memory, PythonThread& thread, Address pthread, PythonStack& stack) {
     read_ahead_.begin(memory, thread.plan);
+    look_.begin(read_ahead_);
     if (codes_.size() > kCodesKept) {
         codes_.clear();
         forgotten_below_ = next_code_id_;
@@ -98,7 +107,7 @@ bool PythonTarget::look(ProcessMemory& memory, PythonThread& thread, Address pth
     // A thread without a thread state may get one at any time, and a new one is listed before its thread has entered its
     // name (PyThreadState_New runs in the parent): look again after 1, 2, 4, ... samples.
     const bool look_again = thread.states.empty() && std::has_single_bit(thread.empty_looks);
-    if (listing_ == 0 || look_again || runtime_.has_grown(read_ahead_, threads_)) {
+    if (listing_ == 0 || look_again || runtime_.has_grown(look_, threads_)) {
         list(memory);
     }
     if (thread.joined_to != listing_) {

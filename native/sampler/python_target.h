@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "memory/limited.h"
 #include "memory/read_ahead.h"
 #include "python/code.h"
 #include "python/frames.h"
@@ -60,6 +61,7 @@ class PythonTarget {
     CodeTable codes_;
     FrameWalker walker_;
     ReadAhead read_ahead_;
+    LimitedMemory look_;  // read_ahead_, as far as one look may go
     Threads threads_;
     std::uint32_t& next_code_id_;
     std::uint32_t forgotten_below_ = 0;

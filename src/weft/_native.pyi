@@ -18,6 +18,13 @@ class ProcessMemory(Memory):
 
     def __init__(self, pid: int) -> None: ...
 
+class RecordingMemory(Memory):
+    """Notes what is read through it, for snapshots."""
+
+    def __init__(self, memory: Memory) -> None: ...
+    def spans(self) -> list[tuple[int, int]]:
+        """[(address, size)] in order of address; spans may overlap."""
+
 class ImageMemory(Memory):
     """Memory that does not change. Of segments that overlap, the one that was added first is read."""
 
