@@ -1,0 +1,34 @@
+"""Whether the target steady.py was disturbed: what it told, against what is computed anew here."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+BLOCK = bytes(range(256)) * 64
+
+
+def chain(rounds: int) -> int:
+    """The checksum that one computing thread has after so many rounds."""
+    checksum = 0
+    for _ in range(rounds):
+        checksum = zlib.crc32(BLOCK, checksum)
+    return checksum
+
+
+def assert_undisturbed(told: dict[str, Any]) -> None:
+    """Its checksums are those of its rounds, no number, token, child or tick was lost, and no call has failed."""
+    assert told["errors"] == []
+    assert len(told["chains"]) == 2
+    for rounds, checksum in told["chains"]:
+        assert rounds > 0
+        assert checksum == chain(rounds)
+    numbers, total = told["read"]
+    assert numbers > 0
+    assert total == numbers * (numbers + 1) // 2
+    there, back = told["passed"]
+    assert abs(there - back) <= 1  # the end may come between the two
+    assert there > 0
+    started, right = told["children"]
+    assert started == right > 0
+    assert told["ticks"] > 0
