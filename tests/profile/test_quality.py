@@ -10,6 +10,9 @@ from capture.builder import CaptureBuilder, frame
 
 from weft.capture import Capture
 from weft.profile.quality import KEYS, Account
+from weft.profile.units import duration
+
+VALUES = {key: 1_110_000 * (i + 1) for i, key in enumerate(KEYS)}  # each differs, also when it is shown as a time
 
 
 def account(path: Path, meta: Mapping[str, str | int] | None = None, *, close: bool = True, ended: str = "") -> Account:
@@ -18,7 +21,7 @@ def account(path: Path, meta: Mapping[str, str | int] | None = None, *, close: b
     builder.run([frame("f")])
     builder.writer.set_losses(1, {"unreadable": (4, 4_000_000), "cycle": (1, 0)})
     builder.writer.set_losses(2, {"unreadable": (2, 2_000_000), "bad\x1bname": (3, 0)})
-    builder.writer.set_account({key: 1_000 + i for i, key in enumerate(KEYS)})
+    builder.writer.set_account(VALUES | {"new_key": 5})
     builder.commit()
     if close:
         builder.writer.close(ended)
@@ -33,11 +36,11 @@ def test_every_count_is_in_the_data_and_in_the_text(tmp_path: Path) -> None:
     """Each key has its own value, so that one shown in the place of another is noticed."""
     result = account(tmp_path / "x.weft")
     data = json.loads(json.dumps(result.as_dict()))
-    assert {key: data[key] for key in KEYS} == {key: 1_000 + i for i, key in enumerate(KEYS)}
+    assert {key: data[key] for key in KEYS} == VALUES
+    assert data["new_key"] == 5  # a recorder that counts more than this report tells
     text = "\n".join(result.lines())
     for key in KEYS:
-        value = 1_000 + KEYS.index(key)
-        assert f"{value:,}" in text or f"{value / 1000:.2f} µs" in text, key
+        assert f"{VALUES[key]:,}" in text or duration(VALUES[key]) in text, key
 
 
 def test_losses_of_all_processes_are_added_up_and_told_apart(tmp_path: Path) -> None:

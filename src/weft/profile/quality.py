@@ -10,7 +10,7 @@ from weft.capture import Capture
 from weft.profile.names import escape
 from weft.profile.units import amount, duration, share
 
-# The keys of the table `account` that the account tells; docs/account.md says what each one counts.
+# The keys of the table `account` that the text tells; the data has all that are there. docs/account.md explains them.
 KEYS = (
     "samples_wanted",
     "samples_taken",
@@ -18,13 +18,18 @@ KEYS = (
     "stacks_whole",
     "stacks_truncated",
     "stacks_incomplete_frames",
+    "stacks_retaken",
+    "stacks_still",
     "holds",
     "hold_ns_total",
     "hold_ns_max",
     "hold_ns_median",
-    "profiler_cpu_ns",
     "syscalls_interrupted",
+    "profiler_cpu_ns",
+    "sampler_cpu_ns",
     "recorded_ns",
+    "cpu_clocks",
+    "cpu_clocks_refused",
 )
 
 PEEK_WARNING = (
@@ -46,7 +51,7 @@ class Reason:
 class Account:
     """The honest account of one recording. Times are in ns."""
 
-    counts: dict[str, int]  # by KEYS, in their order; 0 where the recorder said nothing
+    counts: dict[str, int]  # KEYS in their order, 0 where the recorder said nothing; then any others
     lost: tuple[Reason, ...]
     degraded: tuple[Reason, ...]
     collector: str
@@ -69,7 +74,7 @@ class Account:
         ended = str(capture.meta.get("ended", ""))
         complete = "end_ns" in capture.meta
         return cls(
-            counts={key: stored.get(key, 0) for key in KEYS},
+            counts=dict.fromkeys(KEYS, 0) | stored,
             lost=tuple(reason for reason in all_reasons if reason.weight_ns > 0),
             degraded=tuple(reason for reason in all_reasons if reason.weight_ns <= 0),
             collector=collector,
@@ -122,14 +127,15 @@ class Account:
             (
                 "stacks",
                 f"{counts['stacks_whole']:,} whole, {counts['stacks_truncated']:,} truncated, "
-                f"{counts['stacks_incomplete_frames']:,} with an incomplete frame",
+                f"{counts['stacks_incomplete_frames']:,} with an incomplete frame, "
+                f"{counts['stacks_retaken']:,} taken again, {counts['stacks_still']:,} known without a stop",
             ),
         ]
         if self.degraded:
             rows.append(("degraded", _told(self.degraded)))
         rows.append(("held", self._held()))
         rows.append(("profiler", self._cost()))
-        rows.append(("collector", escape(self.collector + (f", paced by {self.pacer}" if self.pacer else ""))))
+        rows.append(("collector", escape(self._method())))
         rows.extend(("warning", escape(warning)) for warning in self.warnings)
         return rows
 
@@ -149,9 +155,16 @@ class Account:
 
     def _cost(self) -> str:
         cpu_ns, recorded_ns = self.counts["profiler_cpu_ns"], self.counts["recorded_ns"]
-        if not recorded_ns:
-            return f"{duration(cpu_ns)} of CPU"
-        return f"{duration(cpu_ns)} of CPU, {share(cpu_ns, recorded_ns)} of one core for {duration(recorded_ns)}"
+        spent = f"{duration(cpu_ns)} of CPU, {duration(self.counts['sampler_cpu_ns'])} of them to sample"
+        return (
+            f"{spent}; {share(cpu_ns, recorded_ns)} of one core for {duration(recorded_ns)}" if recorded_ns else spent
+        )
+
+    def _method(self) -> str:
+        if not self.pacer:
+            return self.collector
+        clocks, refused = self.counts["cpu_clocks"], self.counts["cpu_clocks_refused"]
+        return f"{self.collector}, paced by {self.pacer} ({amount(clocks, 'CPU clock')}, {refused:,} refused)"
 
 
 def _warnings(collector: str, ended: str, complete: bool) -> Iterator[str]:
