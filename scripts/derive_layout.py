@@ -9,7 +9,8 @@ release can be had (Debian's libpython3.x-dev), scripts/layout_structs.c compile
     cc -g -w -shared -fPIC -I/usr/include/python3.13 -I/usr/include/python3.13/internal [-DPy_GIL_DISABLED=1] \\
         -o structs.so scripts/layout_structs.c
 
-The version before `=` is the build's. --first and --last tell for which releases the layout holds; without them, for the whole minor version.
+The version before `=` is the build's.
+--first and --last tell for which releases the layout holds; without them, for the whole minor version.
 An entry of the same offsets is widened, others are left alone.
 """
 
