@@ -14,7 +14,7 @@ from weft.target.elf import Image
 from weft.target.maps import Mapping
 from weft.target.memory import Memory, read_u64
 
-_MAX_DATA = 64 << 20  # bytes of a module's writable segments that are searched
+_MAX_DATA = 16 << 20  # bytes of a writable segment that are searched; CPython's own have under 1 MB
 
 # Py_GetVersion() keeps "%.80s (%.80s) %.80s" in a static buffer: version, build, compiler (Python/getversion.c).
 _VERSION_TEXT = re.compile(rb"([23])\.(\d{1,2})\.(\d{1,2})(?:(a|b|rc)(\d{1,2}))?\+? \([^()\0]{1,80}\) \n?\[\w")

@@ -301,7 +301,7 @@ class ElfFile:
         for name in names:
             key = name.encode() + b"\0"
             at = text.find(key)
-            while at >= 0:  # the linker also merges a name into the tail of a longer one
+            while at >= 0 and len(wanted) < _MAX_HEADERS:  # the linker also merges a name into the tail of a longer one
                 wanted[at] = name
                 at = text.find(key, at + 1)
         found: dict[str, int] = {}
