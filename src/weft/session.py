@@ -21,7 +21,7 @@ from weft.collect.recorder import Recorder
 from weft.collect.sampler import Mode, Sampler, events_of, pacer_of
 from weft.cpython.check import NotReadyError
 from weft.cpython.locate import Runtime, find_runtime
-from weft.errors import LayoutError, NotPythonError
+from weft.errors import LayoutError, NotPythonError, OutputError, TargetError, TargetExitedError
 from weft.target.launch import Launched
 from weft.target.process import Process
 
@@ -70,8 +70,10 @@ Watch = Callable[[Progress], None]
 def record_process(pid: int, path: Path, options: Options, watch: Watch | None = None) -> Result:
     """Record a running process into a capture at `path`, until it ends, the time is up, or SIGINT or SIGTERM comes.
 
-    NoSuchProcessError, PermissionDeniedError, NotPythonError, LayoutError, CollectorError, OutputError.
+    TargetError and those below it, LayoutError, CollectorError, OutputError.
     """
+    if pid == os.getpid():
+        raise TargetError("weft cannot record itself; record it from another process")
     process = Process(pid)
     collector = choose(options.collector, pid)
     runtime = _wait_for_runtime(process, options)
@@ -90,15 +92,22 @@ def record_command(command: Sequence[str], path: Path, options: Options, watch: 
     """
     launched = Launched(command)
     collector = choose(options.collector, launched.pid)
-    with _Interrupts(forward_to=launched.pid) as interrupts, _Recording(path, options, collector) as recording:
-        if collector is Collector.PEEK:
-            launched.release()
-            recording.sampler.attach(launched.pid)
-        else:
-            recording.sampler.attach(launched.pid, launching=True)
-            launched.release()
-        recording.run(interrupts, watch)
-        recording.close()
+    with _Interrupts(forward_to=launched.pid) as interrupts:
+        with _Recording(path, options, collector) as recording:
+            if collector is Collector.PEEK:
+                launched.release()
+                recording.sampler.attach(launched.pid)
+            else:
+                recording.sampler.attach(launched.pid, launching=True)
+                launched.release()
+            try:
+                recording.run(interrupts, watch)
+                recording.close()
+            except OutputError:
+                recording.sampler.stop()
+                with suppress(TargetExitedError):  # the sampler has seen its end
+                    launched.wait()  # it runs on to its end here, too
+                raise
         status = recording.recorder.exit_statuses.get(launched.pid)
         if status is None:
             status = launched.wait()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
@@ -101,6 +102,8 @@ def record(
     """
     if (pid is None) == (not command):
         raise click.UsageError("give either -p PID or -- COMMAND ...")
+    if duration is not None and math.isnan(duration):
+        raise click.UsageError("nan is no duration")
     options = Options(rate, duration, Mode[mode.upper()], Collector(collector), subprocesses)
     format_ = _format(output, name)
     path = output or Path(_default_name(pid, command, format_))

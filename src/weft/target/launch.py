@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 from collections.abc import Sequence
+from pathlib import Path
 
-from weft.errors import TargetError
+from weft.errors import TargetError, TargetExitedError
 
 
 class LaunchError(TargetError):
@@ -22,11 +24,15 @@ class Launched:
     """A child that will run a command. It keeps our stdin, stdout and stderr, and our process group: Ctrl-C reaches it.
 
     It waits for release() before exec(2), so that whoever traces it sees its first instruction. Made while this process
-    has one thread.
+    has one thread. LaunchError if there is no such command.
     """
 
     def __init__(self, command: Sequence[str]) -> None:
         self._command = list(command)
+        # A mistyped command is told before anything is made for it, or an old capture replaced.
+        if shutil.which(self._command[0]) is None:
+            is_there = "/" in self._command[0] and Path(self._command[0]).exists()
+            raise self._error(errno.EACCES if is_there else errno.ENOENT)
         release_read, self._release = os.pipe()
         self._failure, failure_write = os.pipe()  # closed by exec; else it tells why there was none
         self.pid = os.fork()
@@ -44,14 +50,19 @@ class Launched:
         with os.fdopen(self._failure, "rb") as failure:
             told = failure.read()
         if told:
-            code = int(told)
-            # As shells do: 127 not found, 126 found and not executable.
-            status = 127 if code == errno.ENOENT else 126
-            raise LaunchError(f"cannot run {self._command[0]!r}: {os.strerror(code)}", status)
+            raise self._error(int(told))
 
     def wait(self) -> int:
-        """Wait for its end and return its status as of wait(2)."""
-        return os.waitpid(self.pid, 0)[1]
+        """Wait for its end and return its status as of wait(2). TargetExitedError if that was lost."""
+        try:
+            return os.waitpid(self.pid, 0)[1]
+        except ChildProcessError:
+            raise TargetExitedError(f"{self._command[0]!r} ended, and nobody saw how") from None
+
+    def _error(self, code: int) -> LaunchError:
+        # As shells do: 127 not found, 126 found and not executable.
+        status = 127 if code == errno.ENOENT else 126
+        return LaunchError(f"cannot run {self._command[0]!r}: {os.strerror(code)}", status)
 
 
 def _become(command: list[str], release: int, failure: int) -> None:
