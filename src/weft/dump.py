@@ -17,7 +17,6 @@ from weft import _native
 from weft.collect.choose import tracer_of
 from weft.cpython.check import NotReadyError
 from weft.cpython.codes import Code
-from weft.cpython.containers import Objects
 from weft.cpython.frame_locals import LocalsReader
 from weft.cpython.locate import Runtime, find_runtime
 from weft.cpython.objects import ObjectError
@@ -193,7 +192,7 @@ class _Reader:
             runtime.layout.numbers(),
             _native.RuntimeAddresses(roots.interpreters_head, roots.current_thread, roots.gil),
         )
-        self._locals = LocalsReader(Objects(memory, runtime.layout, roots)) if with_locals else None
+        self._locals = LocalsReader(memory, runtime.layout, roots) if with_locals else None
         self._codes: dict[int, Code] = {}
         self._states: dict[int, list[ThreadState]] = {}
         self.list_threads()

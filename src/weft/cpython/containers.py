@@ -13,7 +13,7 @@ from weft.cpython.objects import ObjectError
 from weft.errors import MemoryReadError
 from weft.target.memory import Memory, read_cstring, read_u32, read_u64
 
-MAX_ENTRIES = 1 << 20  # of a container that are looked at
+MAX_ENTRIES = 1 << 16  # of a container that are looked at
 _STEP = 64  # entries that are read at once
 _MAX_INTERPRETER = 16 << 10  # bytes of an interpreter state; sys.modules lies in the first half of that
 
@@ -43,6 +43,21 @@ class Type:
     def is_metatype(self) -> bool:
         """Whether its objects are classes."""
         return bool(self.flags & _TYPE)
+
+
+class BoundedMemory:
+    """A memory that can be read so many times: what a hostile program has to show may have no end."""
+
+    def __init__(self, memory: Memory, reads: int) -> None:
+        self._memory = memory
+        self.reads_left = reads
+
+    def read(self, address: int, size: int) -> bytes:
+        """Return exactly `size` bytes at `address`. MemoryReadError, ObjectError."""
+        self.reads_left -= 1
+        if self.reads_left < 0:
+            raise ObjectError("there is too much to read")
+        return self._memory.read(address, size)
 
 
 Pair = tuple[int, int]  # addresses of a key and its value

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from weft.cpython.containers import Objects
+from weft.cpython.containers import BoundedMemory, Objects
+from weft.cpython.layout import Layout, RuntimeAddresses
 from weft.cpython.objects import ObjectError
 from weft.cpython.values import Values
 from weft.errors import MemoryReadError
+from weft.target.memory import Memory
 
 MAX_FRAMES = 200  # innermost frames of a stack whose locals are read
 _MAX_LOCALS = 1000  # of a frame
+_MAX_READS = 200_000  # for a thread, which may be held meanwhile
 
 # Include/internal/pycore_code.h, 3.11 on.
 _CELL, _FREE = 0x40, 0x80
@@ -30,9 +33,10 @@ class _Names:
 class LocalsReader:
     """Reads the locals of one runtime's frames."""
 
-    def __init__(self, objects: Objects) -> None:
-        self._objects = objects
-        self._values = Values(objects)
+    def __init__(self, memory: Memory, layout: Layout, addresses: RuntimeAddresses) -> None:
+        self._memory = BoundedMemory(memory, 0)
+        self._objects = Objects(self._memory, layout, addresses)
+        self._values = Values(self._objects)
         self._names: dict[int, _Names | str] = {}
 
     def read(self, thread_state: int) -> list[dict[str, str]]:
@@ -41,6 +45,7 @@ class LocalsReader:
         The frames are those that the native walk gives: neither shims nor trampolines. The thread must stand still.
         What cannot be read is shown as such; where the chain of frames breaks, the list ends.
         """
+        self._memory.reads_left = _MAX_READS
         found: list[dict[str, str]] = []
         try:
             for frame, code in self._frames(thread_state):
@@ -50,7 +55,7 @@ class LocalsReader:
                 found.append(self._locals(frame, names))
                 if len(found) == MAX_FRAMES:
                     break
-        except MemoryReadError:
+        except (MemoryReadError, ObjectError):
             pass  # the stack itself says that it is truncated
         return found
 

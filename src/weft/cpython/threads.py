@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from weft.cpython.containers import Objects
+from weft.cpython.containers import BoundedMemory, Objects
 from weft.cpython.layout import Layout, RuntimeAddresses
 from weft.cpython.locate import Runtime
 from weft.cpython.objects import ObjectError
@@ -15,6 +15,8 @@ from weft.target.memory import Memory, read_u32, read_u64
 
 # Where glibc and musl keep the thread id in what pthread_self() returns, x86-64 (check.py names the sources).
 _PTHREAD_TID = (0x2D0, 0x30)
+
+_MAX_READS = 1 << 20  # for all names; a thread takes some tens
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ def thread_names(memory: Memory, runtime: Runtime) -> dict[int, str]:
     Threads that it does not know are not in it. MemoryReadError or ObjectError if the list cannot be read: the program
     runs on meanwhile.
     """
-    objects = Objects(memory, runtime.layout, runtime.addresses)
+    objects = Objects(BoundedMemory(memory, _MAX_READS), runtime.layout, runtime.addresses)
     names: dict[int, str] = {}
     for interpreter in objects.interpreters():
         module = objects.lookup(objects.modules(interpreter), "threading")

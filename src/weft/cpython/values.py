@@ -51,7 +51,7 @@ class Values:
             "instancemethod": self._method,
             "builtin_function_or_method": self._builtin,
             "module": lambda obj: f"<module {self._string_in(objects.field(obj), '__name__')!r}>",
-            "classobj": lambda obj: f"<class {self._old_class_name(obj)}>",
+            "classobj": lambda obj: f"<class {self._old_class_name(obj)} at {obj:#x}>",
             "instance": lambda obj: f"<{self._old_class_name(objects.field(obj))} instance at {obj:#x}>",
         }
         self._containers: dict[str, Callable[[int, _Inner], str]] = {
@@ -187,10 +187,13 @@ class Values:
 
     def _builtin(self, obj: int) -> str:
         # PyMethodDef begins with the name (Include/methodobject.h); a plain function has a module, or nothing, as self.
-        name = read_cstring(self._objects.memory, self._objects.pointer(self._objects.field(obj)), 128)
+        raw = read_cstring(self._objects.memory, self._objects.pointer(self._objects.field(obj)), 128)
+        name = raw.decode("utf-8", "backslashreplace")
         owner = self._objects.field(obj, 1)
-        what = "function" if not owner or self._objects.type_of(owner).name == "module" else "method"
-        return f"<built-in {what} {name.decode('utf-8', 'backslashreplace')}>"
+        kind = self._objects.type_of(owner).name if owner else "module"
+        if kind == "module":
+            return f"<built-in function {name}>"
+        return f"<built-in method {name} of {kind} object at {owner:#x}>"
 
     def _class_name(self, address: int) -> str:
         """Return module.Qualified.Name of a class."""
