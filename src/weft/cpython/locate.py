@@ -90,9 +90,10 @@ def find_runtime(target: int | Target) -> Runtime:
 
 
 def _candidates(target: Target, mappings: list[Mapping]) -> Iterator[_Candidate]:
-    images = _images(target, mappings)
+    images = []
     found = False
-    for image in images:
+    for image in _images(target, mappings):
+        images.append(image)
         symbols = image.symbols(_DYNAMIC)
         if symbols:
             found = True
@@ -111,17 +112,14 @@ def _candidates(target: Target, mappings: list[Mapping]) -> Iterator[_Candidate]
             yield _Candidate(image, {})
 
 
-def _images(target: Target, mappings: list[Mapping]) -> list[Image]:
-    """Return the modules that are ELF images: the program first, as symbols bind, then likely names."""
-    images = []
-    for module in modules(mappings):
-        try:
-            images.append(Image(target.memory, module))
-        except (ElfError, MemoryReadError):
-            continue
+def _images(target: Target, mappings: list[Mapping]) -> Iterator[Image]:
+    """Yield the modules that are ELF images: the program first, as symbols bind, then likely names."""
     program = target.executable
-    images.sort(key=lambda image: (image.module.path != program, "python" not in image.module.path))
-    return images
+    likely = ("libpython", "python")
+    names = {module: module.path.rpartition("/")[2] for module in modules(mappings)}
+    for module in sorted(names, key=lambda m: (m.path != program, not names[m].startswith(likely))):
+        with suppress(ElfError, MemoryReadError):
+            yield Image(target.memory, module)
 
 
 def _file_symbols(target: Target, image: Image, names: tuple[str, ...]) -> dict[str, int]:
