@@ -46,7 +46,7 @@ Loss read_text(Memory& memory, const Layout& layout, Address object, std::size_t
         return loss;
     }
     const Fields fields(bytes.data(), size, layout.pointer_size);
-    const auto state = fields.get<std::uint32_t>(layout.str_state) >> layout.str_kind_shift;
+    const auto state = fields.get<std::uint32_t>(layout.str_state) >> (layout.str_kind_shift & 31);
     // PyASCIIObject.state: kind is 3 bits wide, then compact, then ascii (Include/cpython/unicodeobject.h).
     text.kind = state & 7;
     const bool compact = (state & 8) != 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "python/cycle.h"
 #include "python/fields.h"
 
 namespace weft {
@@ -12,6 +13,7 @@ namespace {
 constexpr std::size_t kMaxFrameBytes = 512;
 constexpr std::size_t kMaxThreadBytes = 16 << 10;
 constexpr std::uint64_t kMaxChunk = 64 << 20;
+constexpr std::uint64_t kLargeChunk = 1 << 20;  // room for more than this is not made before it is seen to be there
 // Chunks are read with the bytes above their top up to this boundary, so that a stack that has grown a little since is
 // still in what was fetched ahead (a chunk is mapped as a whole).
 constexpr std::uint64_t kChunkSlack = 1 << 10;
@@ -30,23 +32,16 @@ void FrameWalker::walk(Memory& memory, const ThreadState& state, CodeTable& code
     stack.anchor = 0;
     Address address = 0;
     stack.loss = read_thread(memory, state, stack, address);
-    // Brent's cycle search: the tortoise jumps to the hare at each power of two.
-    Address tortoise = 0;
-    std::size_t steps = 0;
-    std::size_t leap = 1;
+    CycleSearch cycle;
     bool whole = true;
     while (stack.loss == Loss::kNone && address != 0) {
-        if (address == tortoise) {
+        if (cycle.closes(address)) {
             stack.loss = Loss::kCycle;
             break;
         }
-        if (steps == kMaxFrames) {
+        if (cycle.steps() > kMaxFrames) {
             stack.loss = Loss::kDepth;
             break;
-        }
-        if (++steps == leap) {
-            tortoise = address;
-            leap *= 2;
         }
         RawFrame raw;
         stack.loss = read_frame(memory, address, raw);
@@ -106,6 +101,9 @@ Loss FrameWalker::load_chunk(Memory& memory, Address chunk, Address top) {
     const std::uint64_t size = top - chunk;
     // _PyStackChunk.size is a multiple of the page size (Python/pystate.c, push_chunk), and so is the slack's.
     const std::uint64_t whole = (size + kChunkSlack - 1) / kChunkSlack * kChunkSlack;
+    if (std::byte last{}; whole > kLargeChunk && memory.read(top - 1, &last, 1) != ReadResult::kOk) {
+        return Loss::kUnreadable;
+    }
     chunk_.bytes.resize(whole);
     if (const Loss loss = to_loss(memory.read(chunk, chunk_.bytes.data(), whole)); loss != Loss::kNone) {
         return loss;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "python/cycle.h"
 #include "python/fields.h"
 
 namespace weft {
@@ -34,9 +35,11 @@ Loss Runtime::list(Memory& memory, Threads& threads) const {
     Address address = 0;
     Loss loss = read_pointer(memory, layout_, addresses_.interpreters_head, address);
     std::array<std::byte, kMaxStruct> bytes;
+    CycleSearch cycle;
     while (loss == Loss::kNone && address != 0) {
-        if (threads.interpreters.size() == kMaxInterpreters) {
-            return Loss::kCycle;
+        if (cycle.closes(address) || threads.interpreters.size() == kMaxInterpreters) {
+            loss = Loss::kCycle;
+            break;
         }
         loss = to_loss(memory.read(address, bytes.data(), interp_read_size_));
         if (loss != Loss::kNone) {
@@ -68,8 +71,9 @@ Loss Runtime::list(Memory& memory, Threads& threads) const {
 
 Loss Runtime::list_threads(Memory& memory, const Interpreter& interpreter, Threads& threads) const {
     std::array<std::byte, kMaxStruct> bytes;
+    CycleSearch cycle;
     for (Address address = interpreter.threads_head; address != 0;) {
-        if (threads.states.size() == kMaxThreads) {
+        if (cycle.closes(address) || threads.states.size() == kMaxThreads) {
             return Loss::kCycle;
         }
         const Loss loss = to_loss(memory.read(address, bytes.data(), thread_read_size_));
