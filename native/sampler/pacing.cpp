@@ -22,6 +22,7 @@ constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kMaxPause = 20 * kMillisecond;
 constexpr std::uint64_t kScanPeriod = 50 * kMillisecond;
 constexpr std::uint64_t kNever = ~0ULL;
+constexpr std::uint64_t kRestPeriods = 8;
 // Ticks are shifted by up to an eighth of the period either way, against lockstep with what they measure.
 constexpr std::uint64_t kJitterParts = 8;
 constexpr std::uint32_t kSamplesPerPeriod = 8;  // the CPU clock's period is drawn anew every so many samples
@@ -129,7 +130,13 @@ void Sampler::cpu_tick(SampledThread& thread) {
     if (options_.mode == Mode::kGil || thread.process.launching) {
         return;
     }
-    thread.next_check_ns = options_.mode == Mode::kCpu && !user_only_ ? kNever : now_ns + 2 * period_ns_;
+    if (options_.mode == Mode::kCpu && !user_only_) {
+        thread.next_check_ns = kNever;
+    } else if (now_ns >= thread.blocks_until_ns) {
+        // It runs on and on: its own clock will do, and the wall clock only has to find out when it comes to rest. (A
+        // thread that runs and blocks in turns is looked at at every tick, or else we would see it run only.)
+        thread.next_check_ns = now_ns + kRestPeriods * period_ns_;
+    }
     if (thread.trace == SampledThread::Trace::kInterrupted) {
         ++batch_.account.samples_wanted;
         ++batch_.account.samples_late;

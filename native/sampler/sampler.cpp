@@ -167,7 +167,9 @@ void Sampler::run() {
     bool going = true;
     while (going) {
         wait();
-        take_sigchld();
+        if (std::exchange(sigchld_, false)) {
+            take_stops();
+        }
         run_commands();
         const std::uint64_t now_ns = monotonic_ns();
         if (now_ns >= next_publish_ns_) {
@@ -211,23 +213,6 @@ void Sampler::wait() {
                 found->second->clock = CpuClock();  // EPOLLHUP: the thread has ended
             }
         }
-    }
-}
-
-// Signals of stops that were taken already are taken off before they wake us for nothing. One signal may stand for many
-// stops, so all are looked at, unless there is but one tracee.
-void Sampler::take_sigchld() {
-    if (quick_stop_) {
-        quick_stop_ = false;
-        sigset_t mask;
-        sigemptyset(&mask);
-        sigaddset(&mask, SIGCHLD);
-        const timespec now{};
-        static_cast<void>(sigtimedwait(&mask, nullptr, &now));
-        sigchld_ = sigchld_ || by_tid_.size() > 1;
-    }
-    if (std::exchange(sigchld_, false)) {
-        take_stops();
     }
 }
 

@@ -73,7 +73,6 @@ class Sampler {
     // sampler.cpp
     void run();
     void wait();
-    void take_sigchld();
     void run_commands();
     void call(const Command& command);  // on the sampler's thread, to the end
     void publish(bool finished);
@@ -152,9 +151,8 @@ class Sampler {
     bool user_only_ = false;       // the kernel gives us ticks in user mode alone
     bool clocks_refused_ = false;  // and none at all
     bool ever_attached_ = false;
-    bool ending_ = false;      // the recording, and not a thread
-    bool quick_stop_ = false;  // a stop was taken before its SIGCHLD
-    bool sigchld_ = false;     // one has come, and what it tells of has not been taken
+    bool ending_ = false;   // the recording, and not a thread
+    bool sigchld_ = false;  // one has come, and what it tells of has not been taken
 
     std::minstd_rand random_;
     std::uint64_t grid_ns_ = 0;      // the undisturbed time of the next tick

@@ -15,8 +15,8 @@ constexpr std::uint64_t kMillisecond = 1'000'000;
 constexpr std::uint64_t kAgain = 1000 * kMillisecond;  // before a thread that is denied to us is tried again
 // A kernel keeps the account of a running thread up to date at its scheduler's tick: 10 ms at 100 Hz.
 constexpr std::uint64_t kSchedulerTick = 10 * kMillisecond;
-constexpr int kQuickLooks = 20;
 constexpr int kMaxRetakes = 5;
+constexpr std::uint64_t kBlocksPeriods = 100;
 constexpr long kRetakePause = 25'000;  // ns; twice as long each time
 
 }  // namespace
@@ -46,26 +46,13 @@ void Sampler::stop_to_sample(SampledThread& thread, std::uint64_t now_ns) {
 
 void Sampler::stop_thread(SampledThread& thread) {
     thread.interrupted_ns = monotonic_ns();
-    thread.interrupted_stat.reset();
     if (tracer::interrupt(thread.tid) != tracer::Result::kOk) {
         lose(thread, Loss::kExited);
         return;
     }
     thread.trace = SampledThread::Trace::kInterrupted;
-    // A thread that is on another CPU stops within a few microseconds: sooner than we would be asleep and awake again.
-    // One that is not (no CPU for it, a page fault from disk, vfork) reports when it can.
-    tracer::Stop stop;
-    for (int look = 0; look < kQuickLooks; ++look) {
-        if (tracer::next_stop_of(thread.tid, stop)) {
-            quick_stop_ = true;
-            take_stop(thread.tid, stop);
-            return;
-        }
-    }
-    SchedStat stat;
-    if (thread.files.read(stat)) {
-        thread.interrupted_stat = stat;
-    }
+    // It reports when it has stopped, in some microseconds or, if it has to wait for a CPU (or for a disk, or for its
+    // vfork child), when it can. The others are not kept waiting for it.
 }
 
 // Reads the stack of a thread that does not run, or that is read at its own risk.
@@ -136,17 +123,20 @@ bool Sampler::retake(SampledThread& thread, Loss loss) {
     return true;
 }
 
-// When exactly the thread stopped is not known: at the earliest when it was told to, or, if it had to wait for a CPU in
-// order to stop, when it had waited. The hold is told as what it was at most.
+// When exactly the thread stopped is not known. It was told to at the earliest, and what it has not spent running or
+// waiting for a CPU since its last stop is all that it can have been held for. The hold is told as what it was at most.
 void Sampler::account_hold(SampledThread& thread, const SchedStat& stat, std::uint64_t seen_ns) {
     const std::uint64_t now_ns = monotonic_ns();
-    std::uint64_t most = now_ns - thread.interrupted_ns;
-    if (thread.interrupted_stat) {
-        const std::uint64_t ran = stat.cpu_ns - thread.interrupted_stat->cpu_ns;
-        const std::uint64_t waited = stat.delay_ns - thread.interrupted_stat->delay_ns;
-        most -= std::min(most, ran + waited);
-    }
     const std::uint64_t least = now_ns - seen_ns;
+    std::uint64_t most = now_ns - thread.interrupted_ns;
+    if (thread.released) {
+        const std::uint64_t busy =
+            (stat.cpu_ns - thread.released->cpu_ns) + (stat.delay_ns - thread.released->delay_ns);
+        const std::uint64_t since = now_ns - thread.released_ns;
+        most = std::min(most, since - std::min(since, busy));
+    }
+    thread.released = stat;
+    thread.released_ns = now_ns;
     thread.timeline.held(least);
     holds_.add(std::max(least, most));
 }
@@ -264,6 +254,9 @@ void Sampler::account_running(SampledThread& thread, std::uint64_t now_ns, const
     std::uint64_t max_claim = 2 * period_ns_;
     if (!own_clock_is_exact(thread) || !options_.stop_threads) {
         max_claim = std::max(8 * period_ns_, kSchedulerTick);
+    }
+    if (thread.timeline.unseen_blocked_ns(now_ns, stat) > period_ns_ / 8) {
+        thread.blocks_until_ns = now_ns + kBlocksPeriods * period_ns_;
     }
     const std::uint64_t over = thread.timeline.add_running(now_ns, stat, stack, max_claim);
     if (over != 0) {

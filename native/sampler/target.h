@@ -50,8 +50,11 @@ struct SampledThread {
     // Since it was seen blocked with this schedstat; as long as that stands still, so does the thread.
     std::optional<SchedStat> blocked;
     std::uint64_t blocked_ns = 0;
-    std::uint64_t interrupted_ns = 0;           // when it was told to stop
-    std::optional<SchedStat> interrupted_stat;  // then, if it did not stop at once
+    std::uint64_t interrupted_ns = 0;   // when it was told to stop
+    std::optional<SchedStat> released;  // when it was last stopped
+    std::uint64_t released_ns = 0;      // when that stop ended
+    // It blocks between its samples, so that ticks of the wall clock have to look for where, at least until then.
+    std::uint64_t blocks_until_ns = 0;
     std::uint32_t samples = 0;
     int retakes = 0;                  // of the sample that is due
     std::uint64_t gil_weight_ns = 0;  // mode gil: the time that its next sample stands for

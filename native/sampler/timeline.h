@@ -32,6 +32,11 @@ class Timeline {
     std::uint64_t add_running(std::uint64_t now_ns, const SchedStat& stat, std::uint32_t stack,
                               std::uint64_t max_claim_ns);
 
+    // How long it has been blocked in stacks that nobody has seen.
+    std::uint64_t unseen_blocked_ns(std::uint64_t now_ns, const SchedStat& stat) const {
+        return blocked_total(now_ns, stat) - blocked_mark_;
+    }
+
     // The thread was seen blocked in `stack`.
     void add_blocked(std::uint64_t now_ns, const SchedStat& stat, std::uint32_t stack, State state);
 
