@@ -1,7 +1,7 @@
 """Take a snapshot of a Python process for tests/fuzz: `take_snapshot.py PID FILE`.
 
-The process must stand still. Without arguments: starts tests/targets/still.py under every interpreter that the tests find,
-and writes the files in tests/fuzz/snapshots anew.
+The process must stand still. Without arguments: starts tests/targets/still.py under every interpreter that the tests
+find, and writes the files in tests/fuzz/snapshots anew.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import time
 from dataclasses import asdict
 from pathlib import Path
 
@@ -70,6 +71,7 @@ def take_of(interpreter: Interpreter) -> None:
     assert target.stdout is not None
     with target:
         assert target.stdout.readline() == "ready\n"
+        time.sleep(1)  # until the last thread is in its read
         path = FOLDER / f"{interpreter.name}.json.gz"
         snapshot = take(target.pid)
         snapshot.save(path)
