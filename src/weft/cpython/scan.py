@@ -16,8 +16,11 @@ from weft.target.memory import Memory, read_u64
 
 _MAX_DATA = 16 << 20  # bytes of a writable segment that are searched; CPython's own have under 1 MB
 
-# Py_GetVersion() keeps "%.80s (%.80s) %.80s" in a static buffer: version, build, compiler (Python/getversion.c).
-_VERSION_TEXT = re.compile(rb"([23])\.(\d{1,2})\.(\d{1,2})(?:(a|b|rc)(\d{1,2}))?\+? \([^()\0]{1,80}\) \n?\[\w")
+# Py_GetVersion() keeps "%.80s (%.80s) %.80s" in a static buffer: version, build, compiler; free-threaded builds say so
+# behind the version (Python/getversion.c).
+_VERSION_TEXT = re.compile(
+    rb"([23])\.(\d{1,2})\.(\d{1,2})(?:(a|b|rc)(\d{1,2}))?\+?(?: [a-z-]+){0,3} \([^()\0]{1,80}\) \n?\[\w"
+)
 _MAX_INTERPRETERS = 256
 _MAX_HEADS = 16
 _LEVELS = {b"a": 0xA, b"b": 0xB, b"rc": 0xC, None: 0xF}
