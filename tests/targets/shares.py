@@ -1,4 +1,4 @@
-"""Three kinds of work that get a third of the CPU time each, in turns of some milliseconds: shares.py SECONDS
+"""Three kinds of work that get a third of the CPU time each, in turns of one or two milliseconds: shares.py SECONDS
 
 A long loop in pure Python (`loop`), a storm of short calls (`calls`), and C code (`c_code`, of which one half releases
 the GIL and the other does not). Whoever has had the least CPU time of the thread so far has the next turn, so that the
@@ -11,8 +11,8 @@ import sys
 import time
 import zlib
 
-BUFFER = b"weft" * 500000
-NUMBERS = list(range(200000))
+BUFFER = b"weft" * 200000
+NUMBERS = list(range(80000))
 
 if hasattr(time, "clock_gettime"):
     def cpu_s():
@@ -24,7 +24,7 @@ else:
 def loop():
     total = 0
     i = 0
-    while i < 100000:
+    while i < 20000:
         total += i & 7
         i += 1
     return total
@@ -46,12 +46,10 @@ def calls():
 
 def c_code():
     zlib.crc32(BUFFER)
-    zlib.crc32(BUFFER)
-    sum(NUMBERS)
     sum(NUMBERS)
 
 
-RANGE = range(20000)
+RANGE = range(4000)
 
 
 def main():

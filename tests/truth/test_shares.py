@@ -1,0 +1,45 @@
+"""Shares of CPU time as they are: a long loop, a storm of short calls and C code, of which each has a third.
+
+This is where samplers that throw away what they could not read go wrong: what is easy to read gets too much. The target
+measures its own shares with its thread's CPU clock. WEFT_SHARES_SAMPLES says how many samples to try for.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from conftest import StartTarget
+from interpreters import Interpreter
+from recordings import record, stacks_of
+
+from weft import Mode
+
+SAMPLES = int(os.environ.get("WEFT_SHARES_SAMPLES", "4000"))
+RATE_HZ = 2000
+
+
+def tolerance(samples: int) -> float:
+    """Percentage points that a share of a third may be off: 1 from 20,000 samples on, 5 sigma of random ones below."""
+    return 1.0 if samples >= 20_000 else 500 * (2 / 9 / samples) ** 0.5
+
+
+@pytest.mark.serial
+def test_shares_are_right(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
+    """GIVEN three kinds of work in turns of milliseconds WHEN recorded by CPU time THEN each has its third."""
+    seconds = SAMPLES / RATE_HZ
+    target = start_target(interpreter, "shares.py", 2 * seconds + 2)
+    capture = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=seconds, mode=Mode.CPU)
+    weights = dict.fromkeys(["loop", "calls", "c_code"], 0)
+    samples = 0
+    for sampled in stacks_of(capture):
+        for kind in {frame.function for frame in sampled.frames} & set(weights):
+            weights[kind] += sampled.weight_ns
+            samples += sampled.ticks
+    assert samples > 100
+    told = target.next_line()["cpu_s"]
+    for kind, weight in weights.items():
+        shown = 100 * weight / sum(weights.values())
+        true = 100 * told[kind] / sum(told.values())
+        assert abs(shown - true) < tolerance(samples), (weights, told)
