@@ -30,6 +30,11 @@ AttachResult Sampler::attach_now(pid_t pid, bool launching, const std::optional<
         add_thread(process, tid, SampledThread::Trace::kNot);
     }
     AttachResult result = process.threads.empty() ? AttachResult::kGone : AttachResult::kOk;
+    // Of a thread that is not traced yet this asks in vain (ESRCH). A seccomp filter refuses all of ptrace(2): better told
+    // now than thread by thread.
+    if (options_.stop_threads && tracer::interrupt(pid) == tracer::Result::kDenied) {
+        result = AttachResult::kDenied;
+    }
     if (result == AttachResult::kOk && options_.stop_threads && (launching || options_.follow_processes)) {
         result = seize_all(process);
     }
@@ -269,6 +274,9 @@ void Sampler::end_thread(SampledThread& thread) {
     const std::uint64_t now_ns = monotonic_ns();
     if (thread.trace == SampledThread::Trace::kInterrupted && !ending_) {
         process.losses.add(Loss::kExited, 1, 0);
+    }
+    if (SchedStat stat; ending_ && thread.blocked && thread.files.read(stat) && stat == *thread.blocked) {
+        thread.timeline.still_standing(now_ns);
     }
     if (const std::uint64_t unseen = thread.timeline.end(now_ns); unseen != 0) {
         process.losses.add(Loss::kUnseen, 1, unseen);
