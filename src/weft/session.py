@@ -172,6 +172,7 @@ class _Recording:
                 return
             self._take(min(left, _SEARCH_WAIT if self.finder.is_searching else _BATCH_WAIT))
             self.finder.look()
+            self.recorder.look_at_names()
             self._look_at_mappings()
             if watch:
                 watch(Progress(self.elapsed_s, self.recorder.account, self.recorder.losses, len(self.finder.found)))

@@ -31,7 +31,7 @@ RATE_HZ = 997
 def demo(output: Path) -> None:
     """Record a bundled example program, print the report and write its flame graph.
 
-    The example calls zlib, sorts with key functions, uses a thread pool and recurses deeply; it takes about ten seconds.
+    The example calls zlib, sorts with key functions, uses a thread pool and recurses deeply. It takes ten seconds.
     """
     click.echo(f"weft: recording {PROGRAM} at {RATE_HZ} Hz", err=True)
     with tempfile.TemporaryDirectory(prefix="weft-demo-") as folder:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from weft import _native
 from weft.capture import CaptureWriter
+from weft.collect.names import ThreadNames
 from weft.collect.sampler import Event, EventKind, events_of
 from weft.cpython.codes import Code
 from weft.cpython.locate import Runtime
@@ -27,6 +28,7 @@ class _Recorded:
     codes: dict[int, Code] = field(default_factory=dict)
     losses: dict[str, tuple[int, int]] = field(default_factory=dict)
     modules: set[tuple[str, int]] = field(default_factory=set)
+    names: ThreadNames = field(default_factory=ThreadNames)
 
 
 class Recorder:
@@ -76,6 +78,14 @@ class Recorder:
             self._end(event)
         self._capture.commit(batch.until_ns)
 
+    def look_at_names(self) -> None:
+        """Write what Python calls the threads that have come since the last look."""
+        for recorded in self._processes.values():
+            if recorded.runtime:
+                with suppress(TargetError):
+                    for thread, name in recorded.names.look(Process(recorded.pid), recorded.runtime).items():
+                        self._capture.rename_thread(thread, name)
+
     def look_at_mappings(self, seen_ns: int) -> None:
         """Write the files that processes have mapped since they were last looked at, with their build ids."""
         for process, recorded in self._processes.items():
@@ -113,8 +123,10 @@ class Recorder:
                 self._capture.set_runtime(event.process, str(recorded.runtime) if recorded.runtime else None)
             case EventKind.THREAD_START:
                 self._capture.add_thread(event.thread, event.process, event.id, _name(event), event.at_ns)
+                self._processes[event.process].names.add(event.id, event.thread)
             case EventKind.THREAD_NAME:
-                self._capture.rename_thread(event.thread, _name(event))
+                if not self._processes[event.process].names.has(event.id):
+                    self._capture.rename_thread(event.thread, _name(event))
 
     def _end(self, event: Event) -> None:
         """Note the end of something: after the batch that its last samples came in."""
@@ -122,6 +134,7 @@ class Recorder:
             case EventKind.THREAD_END:
                 self._capture.clear_standing(event.thread)
                 self._capture.end_thread(event.thread, event.at_ns)
+                self._processes[event.process].names.remove(event.id)
             case EventKind.PROCESS_END:
                 status = event.value if event.value >= 0 else None
                 if status is not None:

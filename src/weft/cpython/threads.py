@@ -84,6 +84,14 @@ def thread_names(memory: Memory, runtime: Runtime) -> dict[int, str]:
     return names
 
 
+def named_tids(memory: Memory, names: Mapping[int, str], tids: Mapping[int, int]) -> dict[int, str]:
+    """Return tid -> name of what thread_names() gave. `tids`: tid -> the same in the target's own PID namespace."""
+    by_inner = {inner: tid for tid, inner in tids.items()}
+    found = {_tid(memory, ThreadState(0, 0, 0, pthread, 0), by_inner): name for pthread, name in names.items()}
+    found.pop(0, None)
+    return found
+
+
 def _names(objects: Objects, active: int) -> dict[int, str]:
     """Read threading._active, a dict of ident -> Thread."""
     names = {}
