@@ -70,6 +70,7 @@ class Target:
             stderr=self._errors,
             env=env,
             start_new_session=True,  # so that end() reaches the children of the target too
+            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, ()),  # not that of the tests, whatever it is
         )
         self.pid = self.process.pid  # of the Python process, as the host sees it
         self.ready = self.next_line()
