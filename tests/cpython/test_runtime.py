@@ -110,8 +110,8 @@ def test_a_shifted_offset_is_not_proven(
 ) -> None:
     """Each offset in turn is 8 bytes too high, as in a release whose struct grew by a pointer. The target stands
     still, so one attempt tells."""
-    monkeypatch.setattr(check, "_ATTEMPTS", 1)
     runtime = find_runtime(blocked)
+    monkeypatch.setattr(check, "_ATTEMPTS", 1)
     layout = runtime.layout
     room = replace(layout, thread_size=layout.thread_size + 8, frame_size=layout.frame_size + 8)
     proven = set()

@@ -17,6 +17,7 @@ else:
         wait()
 
 KEPT = []
+SLEEPING = []
 
 
 class Outer(object):
@@ -45,18 +46,28 @@ def subinterpreter():
     return None
 
 
+def sleep():
+    SLEEPING.append(None)
+    time.sleep(100000)
+
+
 def main():
     for _ in range(3000):  # until the interpreter has specialized what it runs
         outer(lambda: None)
     for _ in range(3):
-        thread = threading.Thread(target=outer, args=(lambda: time.sleep(100000),))
+        thread = threading.Thread(target=outer, args=(sleep,))
         thread.daemon = True
         thread.start()
     told = {"pid": os.getpid(), "sub": subinterpreter() if "sub" in sys.argv else None}
-    time.sleep(0.2)  # until the threads sleep
-    sys.stdout.write(json.dumps(told) + "\n")
-    sys.stdout.flush()
-    outer(sys.stdin.read)
+    while len(SLEEPING) < 3:
+        time.sleep(0.01)
+
+    def read():
+        sys.stdout.write(json.dumps(told) + "\n")
+        sys.stdout.flush()
+        sys.stdin.read()
+
+    outer(read)
 
 
 main()
