@@ -30,12 +30,8 @@ AttachResult Sampler::attach_now(pid_t pid, bool launching, const std::optional<
         add_thread(process, tid, SampledThread::Trace::kNot);
     }
     AttachResult result = process.threads.empty() ? AttachResult::kGone : AttachResult::kOk;
-    // Of a thread that is not traced yet this asks in vain (ESRCH). A seccomp filter refuses all of ptrace(2): better told
-    // now than thread by thread.
-    if (options_.stop_threads && tracer::interrupt(pid) == tracer::Result::kDenied) {
-        result = AttachResult::kDenied;
-    }
-    if (result == AttachResult::kOk && options_.stop_threads && (launching || options_.follow_processes)) {
+    // All threads, also those that stand still: the exec of a thread that is not traced would go unseen.
+    if (result == AttachResult::kOk && options_.stop_threads) {
         result = seize_all(process);
     }
     if (result != AttachResult::kOk) {
@@ -91,8 +87,11 @@ SampledProcess* Sampler::find_process(pid_t pid) {
     return found == processes_.end() ? nullptr : found->second.get();
 }
 
-// Seizes every thread, also those that are made meanwhile: from then on the kernel hands us each new one.
+// Seizes every thread, also those that are made meanwhile: from then on the kernel hands us each new one. Threads that
+// cannot be had (another tracer holds them, or the first thread has ended before the others) are left out, unless it is
+// all of them.
 AttachResult Sampler::seize_all(SampledProcess& process) {
+    AttachResult result = AttachResult::kGone;
     bool found_new = true;
     for (int round = 0; found_new && round < kMaxRounds; ++round) {
         found_new = false;
@@ -101,17 +100,17 @@ AttachResult Sampler::seize_all(SampledProcess& process) {
             if (thread == nullptr || thread->trace != SampledThread::Trace::kNot) {
                 continue;
             }
-            const tracer::Result result = tracer::seize(tid, options_.follow_processes);
-            if (result == tracer::Result::kDenied) {
-                return AttachResult::kDenied;
-            }
-            if (result == tracer::Result::kOk) {
+            const tracer::Result seized = tracer::seize(tid, options_.follow_processes);
+            if (seized == tracer::Result::kOk) {
                 thread->trace = SampledThread::Trace::kRunning;
+                result = AttachResult::kOk;
                 found_new = true;
+            } else if (seized == tracer::Result::kDenied && result == AttachResult::kGone) {
+                result = AttachResult::kDenied;
             }
         }
     }
-    return AttachResult::kOk;
+    return result;
 }
 
 SampledProcess& Sampler::add_process(pid_t pid, std::uint32_t parent, bool launching) {
