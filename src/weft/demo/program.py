@@ -88,7 +88,7 @@ def archive_day(lines: list[str], pool: ThreadPoolExecutor) -> list[str]:
 
 def archive_part(lines: list[str]) -> str:
     """Compress one part and sign it."""
-    packed = zlib.compress("\n".join(lines).encode(), 9)
+    packed = zlib.compress("\n".join(lines).encode(), 6)
     return hashlib.sha256(packed).hexdigest()
 
 
