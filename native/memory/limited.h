@@ -10,9 +10,9 @@ namespace weft {
 
 class LimitedMemory final : public Memory {
    public:
-    // A stack of a million frames, which is as deep as weft walks, takes about half of either.
+    // The deepest stack that weft walks has a million frames, of about 100 bytes each.
     static constexpr std::uint64_t kMaxReads = 4 << 20;
-    static constexpr std::uint64_t kMaxBytes = 512 << 20;
+    static constexpr std::uint64_t kMaxBytes = 256 << 20;
 
     LimitedMemory() = default;
 

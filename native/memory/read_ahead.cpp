@@ -1,5 +1,6 @@
 #include "memory/read_ahead.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace weft {
@@ -9,23 +10,21 @@ namespace {
 // A plan is a guess: past this much it costs more than it saves.
 constexpr std::size_t kMaxPlanSpans = 512;
 constexpr std::size_t kMaxPlanBytes = 128 << 10;
-constexpr std::size_t kMaxSpanBytes = 64 << 10;
-// What a look that goes on beyond its plan keeps for the next one: a plan cannot hold more, and each read looks through
-// all of it.
-constexpr std::size_t kMaxPieces = 2 * kMaxPlanSpans;
-constexpr std::size_t kMaxBytes = 1 << 20;
+constexpr std::size_t kPages = 64;
+constexpr std::size_t kMaxSearch = 64;
 
 }  // namespace
 
 void ReadAhead::begin(ProcessMemory& memory, const ReadPlan& plan) {
     memory_ = &memory;
     pieces_.clear();
+    missed_.clear();
     next_ = 0;
+    ++look_;
     std::size_t size = 0;
     for (const Span& span : plan) {
         size += span.size;
     }
-    end_ = size;
     if (bytes_.size() < size) {
         bytes_.resize(size);
     }
@@ -47,46 +46,76 @@ void ReadAhead::begin(ProcessMemory& memory, const ReadPlan& plan) {
 void ReadAhead::end(ReadPlan& plan) {
     plan.clear();
     std::size_t size = 0;
-    for (const Piece& piece : pieces_) {
-        if (!piece.used || plan.size() >= kMaxPlanSpans || size + piece.span.size > kMaxPlanBytes) {
-            continue;
+    const auto keep = [&](const Span& span) {
+        if (plan.size() < kMaxPlanSpans && size + span.size <= kMaxPlanBytes) {
+            plan.push_back(span);
+            size += span.size;
         }
-        plan.push_back(piece.span);
-        size += piece.span.size;
+    };
+    for (const Piece& piece : pieces_) {
+        if (piece.used) {
+            keep(piece.span);
+        }
+    }
+    for (const Span& span : missed_) {
+        keep(span);
     }
 }
 
-const ReadAhead::Piece* ReadAhead::find(Address address, std::size_t size) {
+const std::byte* ReadAhead::find(Address address, std::size_t size) {
     const std::size_t count = pieces_.size();
-    for (std::size_t step = 0; step < count; ++step) {
+    for (std::size_t step = 0; step < std::min(count, kMaxSearch); ++step) {
         std::size_t at = next_ + step;
         at = at < count ? at : at - count;
         Piece& piece = pieces_[at];
         // Unsigned: an address below the piece gives a distance that is too large.
-        if (address - piece.span.address < piece.span.size &&
-            size <= piece.span.size - (address - piece.span.address)) {
+        const std::uint64_t distance = address - piece.span.address;
+        if (distance < piece.span.size && size <= piece.span.size - distance) {
             piece.used = true;
             next_ = at + 1 < count ? at + 1 : 0;
-            return &piece;
+            return bytes_.data() + piece.offset + distance;
         }
     }
     return nullptr;
 }
 
-ReadResult ReadAhead::read(Address address, void* to, std::size_t size) {
-    if (const Piece* piece = find(address, size)) {
-        std::memcpy(to, bytes_.data() + piece->offset + (address - piece->span.address), size);
+ReadResult ReadAhead::read_page(Address begin, const Page*& page) {
+    pages_.resize(kPages);
+    Page& slot = pages_[begin / kPageBytes % kPages];
+    page = &slot;
+    if (slot.begin == begin && slot.look == look_) {
         return ReadResult::kOk;
     }
     ++calls_;
-    const ReadResult result = memory_->read(address, to, size);
-    if (result == ReadResult::kOk && size <= kMaxSpanBytes && pieces_.size() < kMaxPieces && end_ + size <= kMaxBytes) {
-        if (bytes_.size() < end_ + size) {
-            bytes_.resize(end_ + size);
+    slot.look = 0;
+    const ReadResult result = memory_->read(begin, slot.bytes.data(), kPageBytes);
+    if (result == ReadResult::kOk) {
+        slot.begin = begin;
+        slot.look = look_;
+    }
+    return result;
+}
+
+ReadResult ReadAhead::read(Address address, void* to, std::size_t size) {
+    if (const std::byte* found = find(address, size)) {
+        std::memcpy(to, found, size);
+        return ReadResult::kOk;
+    }
+    ReadResult result = ReadResult::kOk;
+    const std::size_t within = address % kPageBytes;
+    if (within + size <= kPageBytes) {
+        // What is mapped is mapped by whole pages.
+        const Page* page = nullptr;
+        result = read_page(address - within, page);
+        if (result == ReadResult::kOk) {
+            std::memcpy(to, page->bytes.data() + within, size);
         }
-        std::memcpy(bytes_.data() + end_, to, size);
-        pieces_.push_back({{address, static_cast<std::uint32_t>(size)}, end_, true});
-        end_ += size;
+    } else {
+        ++calls_;
+        result = memory_->read(address, to, size);
+    }
+    if (result == ReadResult::kOk && missed_.size() < kMaxPlanSpans && size <= kMaxPlanBytes) {
+        missed_.push_back({address, static_cast<std::uint32_t>(size)});
     }
     return result;
 }

@@ -4,6 +4,7 @@
 // was wrong (a frame has gone, another has come), the byte is read when it is asked for, as if there were no guess.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "memory/process.h"
@@ -31,14 +32,24 @@ class ReadAhead final : public Memory {
         std::size_t offset;  // in bytes_
         bool used;
     };
+    static constexpr std::size_t kPageBytes = 4096;
+    struct Page {
+        Address begin = 0;
+        std::uint64_t look = 0;  // in which it was read
+        std::array<std::byte, kPageBytes> bytes;
+    };
 
-    const Piece* find(Address address, std::size_t size);
+    const std::byte* find(Address address, std::size_t size);
+    ReadResult read_page(Address begin, const Page*& page);
 
     ProcessMemory* memory_ = nullptr;
-    std::vector<Piece> pieces_;
+    std::vector<Piece> pieces_;     // what was fetched
     std::vector<std::byte> bytes_;  // of all pieces, one behind the other
-    std::size_t end_ = 0;           // of the bytes in use
+    std::vector<Span> missed_;      // what was asked for and not fetched
     std::size_t next_ = 0;  // where the search begins: walks repeat, so the piece behind the last hit is the likely one
+    // Pages read for what was missed: a first or a very deep look reads many small things that lie side by side.
+    std::vector<Page> pages_;
+    std::uint64_t look_ = 0;
     std::uint64_t calls_ = 0;
 };
 

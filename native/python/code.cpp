@@ -12,8 +12,12 @@ namespace {
 constexpr std::size_t kMaxName = 4096;          // characters
 constexpr std::size_t kMaxLineTable = 4 << 20;  // bytes
 constexpr std::size_t kMaxHeader = 512;         // bytes of a code object
-constexpr std::int32_t kCodeUnit = 2;           // bytes of _Py_CODEUNIT
-constexpr std::int32_t kMaxUnits = 1 << 27;     // more than any code has
+// Bytes of definitions in one sample. A program that has more to tell, if it is not made to fill our memory, tells the
+// rest in its next samples.
+constexpr std::size_t kMaxDefined = 16 << 20;
+constexpr std::size_t kDefinitionSize = 256;  // what one takes at least
+constexpr std::int32_t kCodeUnit = 2;         // bytes of _Py_CODEUNIT
+constexpr std::int32_t kMaxUnits = 1 << 27;   // more than any code has
 constexpr std::string_view kTrampoline = "__init__";
 
 Loss read_into(Memory& memory, Address address, std::size_t size, std::string& bytes) {
@@ -120,6 +124,9 @@ const CodeTable::Entry* CodeTable::lookup(Memory& memory, Address address, Loss&
 }
 
 Loss CodeTable::define(Memory& memory, Known& known, Address filename, Address qualname) {
+    if (defined_ > kMaxDefined) {
+        return Loss::kDepth;
+    }
     CodeDefinition definition;
     definition.first_line = known.first_line;
     Loss loss = read_text(memory, layout_, filename, kMaxName, definition.filename);
@@ -138,6 +145,8 @@ Loss CodeTable::define(Memory& memory, Known& known, Address filename, Address q
     // _Py_InitCleanup (Python/specialize.c, 3.13): a static code object whose file is its name.
     known.entry.trampoline = filename == known.name && definition.name.bytes == kTrampoline;
     definition.id = known.entry.id = next_id_++;
+    defined_ += kDefinitionSize + definition.line_table.size() + definition.filename.bytes.size() +
+                definition.name.bytes.size() + definition.qualname.bytes.size();
     definitions_.push_back(std::move(definition));
     return Loss::kNone;
 }

@@ -52,7 +52,10 @@ class CodeTable {
     const Entry* lookup(Memory& memory, Address address, Loss& loss);
 
     // Code objects checked before this call are checked again when they are seen again.
-    void begin_sample() { ++sample_; }
+    void begin_sample() {
+        ++sample_;
+        defined_ = 0;
+    }
 
     // Definitions since the last call.
     std::vector<CodeDefinition> take_definitions() { return std::exchange(definitions_, {}); }
@@ -79,6 +82,7 @@ class CodeTable {
     std::unordered_map<Address, Known> entries_;
     std::vector<CodeDefinition> definitions_;
     std::uint64_t sample_ = 1;
+    std::size_t defined_ = 0;  // bytes of definitions in this sample
 };
 
 }  // namespace weft

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kMaxFrameBytes = 512;
 constexpr std::size_t kMaxThreadBytes = 16 << 10;
 constexpr std::uint64_t kMaxChunk = 64 << 20;
-constexpr std::uint64_t kLargeChunk = 1 << 20;  // room for more than this is not made before it is seen to be there
+constexpr std::uint64_t kLargeChunk = 64 << 10;  // room for more than this is not made before it is seen to be there
 // Chunks are read with the bytes above their top up to this boundary, so that a stack that has grown a little since is
 // still in what was fetched ahead (a chunk is mapped as a whole).
 constexpr std::uint64_t kChunkSlack = 1 << 10;

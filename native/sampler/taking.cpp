@@ -17,6 +17,10 @@ constexpr std::uint64_t kAgain = 1000 * kMillisecond;  // before a thread that i
 constexpr std::uint64_t kSchedulerTick = 10 * kMillisecond;
 constexpr int kMaxRetakes = 5;
 constexpr std::uint64_t kBlocksPeriods = 100;
+// A thread that is held for long (a stack of 100,000 frames) is left alone for so many times as long, so that it loses
+// a few percent of its time at most.
+constexpr std::uint64_t kLongHold = kMillisecond / 2;
+constexpr std::uint64_t kSparedHolds = 30;
 constexpr long kRetakePause = 25'000;  // ns; twice as long each time
 
 }  // namespace
@@ -29,6 +33,10 @@ void Sampler::stop_to_sample(SampledThread& thread, std::uint64_t now_ns) {
     }
     if (!options_.stop_threads) {
         take_moving(thread);
+        return;
+    }
+    if (now_ns < thread.spared_until_ns) {
+        lose(thread, Loss::kSpared);
         return;
     }
     if (thread.trace == SampledThread::Trace::kNot) {
@@ -137,8 +145,12 @@ void Sampler::account_hold(SampledThread& thread, const SchedStat& stat, std::ui
     }
     thread.released = stat;
     thread.released_ns = now_ns;
+    const std::uint64_t hold = std::max(least, most);
     thread.timeline.held(least);
-    holds_.add(std::max(least, most));
+    holds_.add(hold);
+    if (hold > kLongHold) {
+        thread.spared_until_ns = now_ns + kSparedHolds * hold;
+    }
 }
 
 void Sampler::account_stopped(SampledThread& thread, const Look& look) {

@@ -53,6 +53,7 @@ struct SampledThread {
     std::uint64_t interrupted_ns = 0;   // when it was told to stop
     std::optional<SchedStat> released;  // when it was last stopped
     std::uint64_t released_ns = 0;      // when that stop ended
+    std::uint64_t spared_until_ns = 0;  // it has been held for long
     // It blocks between its samples, so that ticks of the wall clock have to look for where, at least until then.
     std::uint64_t blocks_until_ns = 0;
     std::uint32_t samples = 0;
