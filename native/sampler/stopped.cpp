@@ -69,6 +69,9 @@ void StoppedThread::hold(pid_t tid, std::chrono::nanoseconds timeout, std::promi
         stopped.set_value({Result::kGone, 0});
         return;
     }
+    if (registers.interrupted_syscall) {
+        tracer::restart_syscall(tid);
+    }
     stopped.set_value({Result::kStopped, registers.thread_pointer});
     released.wait();
     // A signal that stopped it is delivered now (ptrace(2), PTRACE_DETACH).

@@ -19,7 +19,7 @@ constexpr int kMaxRetakes = 5;
 constexpr std::uint64_t kBlocksPeriods = 100;
 // A thread that is held for long (a stack of 100,000 frames) is left alone for so many times as long, so that it loses
 // a few percent of its time at most.
-constexpr std::uint64_t kLongHold = kMillisecond / 2;
+constexpr std::uint64_t kLongHold = kMillisecond;
 constexpr std::uint64_t kSparedHolds = 30;
 constexpr long kRetakePause = 25'000;  // ns; twice as long each time
 
@@ -93,6 +93,7 @@ Sampler::Look Sampler::look_at_stopped(SampledThread& thread) {
     }
     if (registers.interrupted_syscall) {
         ++batch_.account.syscalls_interrupted;
+        tracer::restart_syscall(thread.tid);
     }
     look = look_at(thread, registers.thread_pointer, stack_);
     look.stat = stat;
@@ -145,11 +146,10 @@ void Sampler::account_hold(SampledThread& thread, const SchedStat& stat, std::ui
     }
     thread.released = stat;
     thread.released_ns = now_ns;
-    const std::uint64_t hold = std::max(least, most);
     thread.timeline.held(least);
-    holds_.add(hold);
-    if (hold > kLongHold) {
-        thread.spared_until_ns = now_ns + kSparedHolds * hold;
+    holds_.add(std::max(least, most));
+    if (least > kLongHold) {
+        thread.spared_until_ns = now_ns + kSparedHolds * least;
     }
 }
 

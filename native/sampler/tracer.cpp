@@ -2,6 +2,7 @@
 
 #include <elf.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
@@ -21,7 +22,10 @@ constexpr int kAll = 0x40000000;       // __WALL
 // What a system call returns in rax while it waits to be restarted or to fail (include/linux/errno.h).
 constexpr std::int64_t kEintr = 4;
 constexpr std::int64_t kRestartFirst = 512;
+constexpr std::int64_t kRestartNoHandler = 514;  // again, unless a handler runs: then EINTR
 constexpr std::int64_t kRestartLast = 516;
+
+constexpr std::uint64_t kCode64 = 0x33;  // cs of 64-bit code (arch/x86/include/asm/segment.h, __USER_CS)
 
 Result result_of(long returned) {
     if (returned == 0) {
@@ -38,6 +42,26 @@ Result call(Request request, pid_t tid, std::uintptr_t data) {
 
 bool is_stopping(int signal) {
     return signal == SIGSTOP || signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
+}
+
+// Calls that fail with EINTR and have done nothing by then; sockets do so if they have a timeout (SO_RCVTIMEO).
+bool is_restartable(std::uint64_t syscall) {
+    switch (syscall) {
+        case SYS_epoll_wait:
+        case SYS_epoll_pwait:
+        case SYS_epoll_pwait2:
+        case SYS_semop:
+        case SYS_semtimedop:
+        case SYS_rt_sigtimedwait:
+        case SYS_io_getevents:
+        case SYS_accept:
+        case SYS_accept4:
+        case SYS_recvfrom:
+        case SYS_recvmsg:
+        case SYS_sendto:
+        case SYS_sendmsg: return true;
+        default: return false;
+    }
 }
 
 Stop to_stop(int status) {
@@ -87,6 +111,20 @@ bool registers(pid_t tid, Registers& registers) {
     registers.interrupted_syscall =
         in_syscall && (returned == -kEintr || (returned <= -kRestartFirst && returned >= -kRestartLast));
     return true;
+}
+
+void restart_syscall(pid_t tid) {
+    user_regs_struct regs{};
+    iovec area{&regs, sizeof regs};
+    // NOLINTBEGIN(performance-no-int-to-ptr)
+    if (ptrace(PTRACE_GETREGSET, tid, reinterpret_cast<void*>(NT_PRSTATUS), &area) != 0 || regs.cs != kCode64 ||
+        static_cast<std::int64_t>(regs.rax) != -kEintr || !is_restartable(regs.orig_rax)) {
+        return;
+    }
+    // As if the call itself had asked for it (arch/x86/kernel/signal.c, arch_do_signal_or_restart).
+    regs.rax = static_cast<std::uint64_t>(-kRestartNoHandler);
+    ptrace(PTRACE_SETREGSET, tid, reinterpret_cast<void*>(NT_PRSTATUS), &area);
+    // NOLINTEND(performance-no-int-to-ptr)
 }
 
 pid_t next_stop(Stop& stop) {

@@ -47,6 +47,11 @@ Result listen(pid_t tid);  // lets a group stop last, so that SIGCONT ends it as
 Result detach(pid_t tid);
 bool registers(pid_t tid, Registers& registers);
 
+// The kernel begins most system calls again that a stop has interrupted, but ends some with EINTR, signal handler or not
+// (signal(7), "Interruption of system calls and library functions by stop signals"). This has those begun again, too.
+// For a stopped thread.
+void restart_syscall(pid_t tid);
+
 // The next report of any tracee, or of one; 0: there is none.
 pid_t next_stop(Stop& stop);
 bool next_stop_of(pid_t tid, Stop& stop);
