@@ -29,7 +29,7 @@ from weft.target.process import Process
 from weft.target.syscalls import syscall_name
 
 _READY_TIME = 2.0  # seconds that a process may take to begin its Python
-_STOP_TIME = 0.1  # seconds that a running thread may take to stop
+_STOP_TIME = 1.0  # seconds that a running thread may take to stop, if it has to wait for a CPU
 _ATTEMPTS = 5  # to read a thread that moves
 
 NO_LOSS = "none"  # the first of _native.LOSSES

@@ -98,7 +98,7 @@ def cells(first=1, *rest, **named):
         tell(locals(), cuts)
         return unbound
 
-    closure("own")
+    tell(locals(), lambda: closure("own"))
     unbound = None
 
 

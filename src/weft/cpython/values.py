@@ -33,7 +33,7 @@ class Values:
         self._old = objects.version < (3, 0)
         self._makers: dict[str, Callable[[int], str]] = {
             "int": self._small_int if self._old else self._int,
-            "long": lambda obj: self._int(obj) + "L",
+            "long": self._long,
             "bool": lambda obj: str(self._truth(obj)),
             "float": lambda obj: repr(self._doubles(obj)[0]),
             "complex": lambda obj: repr(complex(*self._doubles(obj))),
@@ -114,6 +114,10 @@ class Values:
         data = objects.memory.read(obj + objects.offsets.header + 8, 4 * count)
         number = sum(digit << _DIGIT_BITS * i for i, (digit,) in enumerate(struct.iter_unpack("<I", data)))
         return str(-number if negative else number)
+
+    def _long(self, obj: int) -> str:
+        text = self._int(obj)
+        return text if text.startswith("<") else text + "L"
 
     def _range(self, obj: int) -> str:
         start, stop, step = (self._int(self._objects.field(obj, index)) for index in range(3))

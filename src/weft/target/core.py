@@ -102,6 +102,7 @@ class Core:
         self._root = root
         self._files: list[_MappedFile] = []
         self._phdr = 0
+        self._whole_size = 0  # that the file has to have
         try:
             with path.open("rb") as file:
                 self._size = os.fstat(file.fileno()).st_size
@@ -126,7 +127,7 @@ class Core:
     @property
     def missing_bytes(self) -> int:
         """How many bytes of the file have been cut off; 0: it is whole."""
-        return max(0, max((load.offset + load.file_size for load in self._loads), default=0) - self._size)
+        return max(0, self._whole_size - self._size)
 
     def maps(self) -> list[Mapping]:
         """Return its mappings, in order of address."""
@@ -161,6 +162,8 @@ class Core:
         header = self._bytes(fd, 0, 64)
         self._check(header)
         table, sections = struct.unpack_from("<QQ", header, 32)
+        section_size, section_count = struct.unpack_from("<HH", header, 58)
+        self._whole_size = min(sections, 1 << 62) + section_size * section_count
         count = int.from_bytes(header[56:58], "little")
         if count == _PN_XNUM:
             count = min(int.from_bytes(self._bytes(fd, sections + 44, 4), "little"), _MAX_HEADERS)
@@ -168,6 +171,7 @@ class Core:
         headers = self._bytes(fd, table, count * _PROGRAM_HEADER.size)
         notes: list[tuple[int, int]] = []
         for kind, flags, offset, address, _, file_size, size, _ in _PROGRAM_HEADER.iter_unpack(headers):
+            self._whole_size = max(self._whole_size, offset + file_size)
             if kind == _PT_LOAD:
                 loads.append(_Load(address, min(file_size, size), size, flags, offset))
             elif kind == _PT_NOTE:
