@@ -27,13 +27,25 @@ const char* reason(ReadResult result) {
     return "";
 }
 
+// A number of the target's that was computed with, and so may lie outside of 64 bits. False: it does.
+bool fits(const nb::int_& number, std::uint64_t& value) {
+    value = PyLong_AsUnsignedLongLong(number.ptr());
+    if (PyErr_Occurred() != nullptr) {
+        PyErr_Clear();
+        return false;
+    }
+    return true;
+}
+
 // Raises weft.errors.MemoryReadError.
-nb::bytes read(Memory& memory, Address address, std::size_t size) {
+nb::bytes read(Memory& memory, const nb::int_& address, const nb::int_& size) {
     std::string bytes;
+    std::uint64_t at = 0;
+    std::uint64_t count = 0;
     ReadResult result = ReadResult::kUnmapped;
-    if (size <= kMaxRead) {
-        bytes.resize(size);
-        result = size == 0 ? ReadResult::kOk : memory.read(address, bytes.data(), size);
+    if (fits(address, at) && fits(size, count) && count <= kMaxRead) {
+        bytes.resize(count);
+        result = count == 0 ? ReadResult::kOk : memory.read(at, bytes.data(), count);
     }
     if (result != ReadResult::kOk) {
         const nb::object error = nb::module_::import_("weft.errors").attr("MemoryReadError");

@@ -25,6 +25,9 @@ namespace {
 
 using namespace weft;
 
+// The harness is no part of what the fuzzer should explore.
+#define WEFT_HARNESS __attribute__((no_sanitize("coverage")))
+
 struct Segment {
     Address begin = 0;
     std::string bytes;
@@ -38,7 +41,7 @@ struct Snapshot {
     std::size_t size = 0;           // bytes of all segments
     std::vector<Address> sites;     // where a pointer into the snapshot lies
 
-    const Segment* find(Address address) const {
+    WEFT_HARNESS const Segment* find(Address address) const {
         auto next = std::ranges::upper_bound(segments, address, {}, &Segment::begin);
         return next == segments.begin() || address >= std::prev(next)->end() ? nullptr : &*std::prev(next);
     }
@@ -81,7 +84,7 @@ class MutatedMemory final : public Memory {
     void write_word(Address address, std::uint64_t value) { write(address, &value, sizeof value); }
     void remove(Address begin, std::uint64_t size) { removed_.emplace_back(begin, size); }
 
-    [[nodiscard]] ReadResult read(Address address, void* to, std::size_t size) override {
+    [[nodiscard]] WEFT_HARNESS ReadResult read(Address address, void* to, std::size_t size) override {
         const Segment* segment = snapshot_.find(address);
         if (segment == nullptr || size > segment->end() - address) {
             return ReadResult::kUnmapped;

@@ -1,0 +1,199 @@
+"""Parsers of what the target, or a file, says: whatever the bytes, only the errors come out that their docs name."""
+
+from __future__ import annotations
+
+import struct
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from snapshots import Snapshot, all_snapshots
+
+from weft import _native
+from weft.cpython.debug_offsets import COOKIE, debug_offsets_version, layout_from_debug_offsets
+from weft.cpython.layout import Version
+from weft.cpython.linetable import LineTable, LineTableError
+from weft.errors import LayoutError, MemoryReadError
+from weft.target.elf import ElfError, ElfFile, Image
+from weft.target.maps import Mapping, Module, modules, parse_maps
+
+BASE = 0x10000
+WORD = (1 << 64) - 1
+
+many = settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+numbers = st.one_of(
+    st.integers(0, 64), st.integers(0, 1 << 16), st.sampled_from([0xFFFF, 0xFFFFFFFF, WORD, WORD >> 1, 1 << 63])
+)
+
+
+def memory_of(data: bytes) -> _native.ImageMemory:
+    image = _native.ImageMemory()
+    image.add_bytes(BASE, data)
+    return image
+
+
+def changed(data: bytes, changes: list[tuple[int, int, int]]) -> bytes:
+    """With some numbers of 1 to 8 bytes in other places."""
+    out = bytearray(data)
+    for at, size, value in changes if data else ():
+        at %= len(out)
+        out[at : at + size] = value.to_bytes(8, "little")[:size][: len(out) - at]
+    return bytes(out)
+
+
+changes = st.lists(st.tuples(st.integers(0, 1 << 16), st.sampled_from([1, 2, 4, 8]), numbers), max_size=12)
+
+
+def real_tables() -> list[tuple[Version, bytes, int]]:
+    """The line tables of the snapshots."""
+    found = []
+    for path in all_snapshots():
+        snapshot = Snapshot.load(path)
+        version = Version.from_hex(snapshot.layout["version"])
+        found += [(version, bytes.fromhex(code[-1]), code[1]) for code in snapshot.walk["codes"]]
+    return found
+
+
+@many
+@given(table=st.sampled_from(real_tables()), changes=changes, offset=st.integers(-4, 1 << 20))
+def test_line_tables(table: tuple[Version, bytes, int], changes: list[tuple[int, int, int]], offset: int) -> None:
+    """GIVEN the line tables of real code, damaged: positions are numbers that a capture can hold, or there are none."""
+    version, data, first = table
+    with suppress(LineTableError):
+        position = LineTable(version, changed(data, changes), first).at(offset)
+        assert all(0 <= number < 1 << 63 for number in position)
+
+
+@pytest.mark.parametrize("version", [Version(3, 13), Version(3, 14), Version(3, 15)], ids=str)
+@many
+@given(words=st.lists(numbers, max_size=120), free_threaded=st.booleans(), level=st.integers(0, 255))
+def test_debug_offsets(version: Version, words: list[int], free_threaded: bool, level: int) -> None:
+    """GIVEN a table of debug offsets with any numbers in it, of any length."""
+    head = COOKIE + struct.pack("<QQ", version.hex | level, free_threaded)
+    memory = memory_of(head + struct.pack(f"<{len(words)}Q", *words))
+    with suppress(LayoutError, MemoryReadError):
+        layout = layout_from_debug_offsets(memory, BASE).layout  # type: ignore[arg-type]
+        assert all(0 <= number < 1 << 32 for number in layout.numbers().values())
+
+
+@many
+@given(data=st.binary(max_size=32))
+def test_debug_offsets_version(data: bytes) -> None:
+    """GIVEN anything where a table of debug offsets may be."""
+    with suppress(MemoryReadError):
+        assert debug_offsets_version(memory_of(data), BASE) is None or data[:8] == COOKIE
+
+
+LINE = "7f0000000000-7f0000001000 r-xp 00000000 08:01 123 /usr/lib/libx.so"
+
+
+@many
+@given(
+    text=st.one_of(st.text(), st.lists(st.sampled_from([*LINE, *LINE.split(), " ", "\n", "(deleted)"])).map("".join))
+)
+def test_maps(text: str) -> None:
+    """GIVEN any text for /proc/PID/maps: a path may hold any character, and stand in for columns that are not there."""
+    found = parse_maps(text)
+    assert len(found) <= text.count("\n") + 1
+    assert sum(len(module.mappings) for module in modules(found)) == sum(mapping.is_file for mapping in found)
+
+
+def small_elf() -> bytes:
+    """A shared object with all that weft reads of one: segments, a GNU hash table, symbols, sections, a build-id."""
+    strings = b"\0_PyRuntime\0Py_Version\0"
+    section_names = b"\0.symtab\0.strtab\0.shstrtab\0.note.gnu.build-id\0.gnu_debuglink\0"
+    note = struct.pack("<III", 4, 8, 3) + b"GNU\0" + bytes(range(8))
+    link = b"x.debug\0\0\0\0\0"
+    symbols = bytes(24) + struct.pack("<IBBHQQ", 1, 17, 0, 1, 0x100, 8) + struct.pack("<IBBHQQ", 12, 17, 0, 1, 0x108, 4)
+    gnu_hash = struct.pack("<IIIIQI", 1, 1, 1, 0, WORD, 1)
+    for name in b"_PyRuntime", b"Py_Version":
+        hashed = 5381
+        for byte in name:
+            hashed = hashed * 33 + byte & 0xFFFFFFFF
+        gnu_hash += struct.pack("<I", hashed & ~1 | (name == b"Py_Version"))
+    at = 64 + 3 * 56
+    parts = {}
+    for name, part in ("strings", strings), ("names", section_names), ("note", note), ("link", link):
+        parts[name] = at
+        at += len(part) + 7 & ~7
+    parts["symbols"] = at
+    parts["hash"] = at + len(symbols)
+    parts["dynamic"] = parts["hash"] + (len(gnu_hash) + 7 & ~7)
+    tags = [(5, parts["strings"]), (6, parts["symbols"]), (0x6FFFFEF5, parts["hash"]), (0, 0)]
+    dynamic = b"".join(struct.pack("<QQ", *tag) for tag in tags)
+    end = parts["dynamic"] + len(dynamic)
+    sections = [
+        (0, 0, 0, 0, 0),
+        (1, 2, parts["symbols"], len(symbols), 2),
+        (9, 3, parts["strings"], len(strings), 0),
+        (17, 3, parts["names"], len(section_names), 0),
+        (27, 7, parts["note"], len(note), 0),
+        (46, 1, parts["link"], len(link), 0),
+    ]
+    header = b"\x7fELF\2\1\1" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, end, 0, 64, 56, 3, 64, 6, 3)
+    out = bytearray(end)
+    out[:64] = header
+    segments = [(1, 6, 0, end), (2, 6, parts["dynamic"], len(dynamic)), (4, 4, parts["note"], len(note))]
+    out[64 : 64 + 3 * 56] = b"".join(struct.pack("<IIQQQQQQ", k, f, o, o, o, n, n, 8) for k, f, o, n in segments)
+    for name, part in {
+        "strings": strings, "names": section_names, "note": note, "link": link, "symbols": symbols, "hash": gnu_hash,
+        "dynamic": dynamic,
+    }.items():  # fmt: skip
+        out[parts[name] : parts[name] + len(part)] = part
+    for name, kind, offset, size, linked in sections:
+        out += struct.pack("<IIQQQQIIQQ", name, kind, 0, 0, offset, size, linked, 0, 1, 24)
+    return bytes(out)
+
+
+ELF = small_elf()
+NAMES = ("_PyRuntime", "Py_Version", "not_there")
+FOUND = {"_PyRuntime": 0x100, "Py_Version": 0x108}
+
+
+def image_of(data: bytes) -> Image:
+    mapping = Mapping(BASE, BASE + len(data), "r-xp", 0, "08:01", 1, "/x")
+    return Image(memory_of(data), Module((mapping,)))
+
+
+def test_a_sound_elf(tmp_path: Path) -> None:
+    """The image that the tests below damage can be read before it is damaged."""
+    image = image_of(ELF)
+    assert image.symbols(NAMES) == {name: BASE + address for name, address in FOUND.items()}
+    assert image.build_id == "0001020304050607"
+    path = tmp_path / "elf"
+    path.write_bytes(ELF)
+    with ElfFile(str(path)) as file:
+        assert file.symbols(NAMES) == FOUND
+        assert file.build_id == image.build_id
+        assert file.debug_link == "x.debug"
+
+
+@many
+@given(changes=changes, size=st.integers(0, len(ELF)))
+def test_elf_images(changes: list[tuple[int, int, int]], size: int) -> None:
+    """GIVEN an ELF image in memory, cut and damaged."""
+    data = changed(ELF, changes)[: max(size, 1)] if size % 3 == 0 else changed(ELF, changes)
+    with suppress(ElfError, MemoryReadError):
+        image = image_of(data)
+        assert image.build_id is None or len(image.build_id) <= 2 << 16
+        assert set(image.symbols(NAMES)) <= set(NAMES)
+        assert len(image.writable_ranges()) <= 1024
+
+
+@many
+@given(changes=changes, size=st.integers(0, len(ELF)))
+def test_elf_files(changes: list[tuple[int, int, int]], size: int, tmp_path: Path) -> None:
+    """GIVEN an ELF file on disk, cut and damaged."""
+    path = tmp_path / "elf"
+    data = changed(ELF, changes)
+    path.write_bytes(data[:size] if size % 3 == 0 else data)
+    with suppress(ElfError), ElfFile(str(path)) as file:
+        for section in file.sections:
+            with suppress(ElfError):
+                file.contents(section.name)
+        assert file.debug_link is None or "/" not in file.debug_link
+        assert file.build_id is None or isinstance(file.build_id, str)
+        assert set(file.symbols(NAMES)) <= set(NAMES)

@@ -1,0 +1,470 @@
+// Tests of what Python does not see: reading ahead, interning, the timeline's accounts, holds, limits.
+// test_units.py compiles and runs this under UndefinedBehaviorSanitizer.
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <random>
+#include <vector>
+
+#include "memory/image.h"
+#include "memory/limited.h"
+#include "memory/read_ahead.h"
+#include "sampler/holds.h"
+#include "sampler/stacks.h"
+#include "sampler/timeline.h"
+
+namespace {
+
+using namespace weft;
+
+int g_failures = 0;
+
+#define CHECK(condition)                                                        \
+    do {                                                                        \
+        if (!(condition)) {                                                     \
+            ++g_failures;                                                       \
+            std::printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+        }                                                                       \
+    } while (false)
+
+// ---- ReadAhead, over the memory of this very process
+
+// Words far apart, so that no two of them are read by one call.
+class Words {
+   public:
+    static constexpr std::size_t kStride = 4096 / sizeof(std::uint64_t);
+
+    explicit Words(std::size_t count) : words_(count * kStride) {}
+    std::uint64_t& operator[](std::size_t at) { return words_[at * kStride]; }
+    Address address(std::size_t at) const { return reinterpret_cast<Address>(&words_[at * kStride]); }
+
+   private:
+    std::vector<std::uint64_t> words_;
+};
+
+std::uint64_t read_word(Memory& memory, Address address) {
+    std::uint64_t value = 0;
+    CHECK(memory.read(address, &value, sizeof value) == ReadResult::kOk);
+    return value;
+}
+
+// A second look reads what the first one did: it must cost one call, and show the values of now, not those of before.
+void read_ahead_repeats() {
+    Words words(64);
+    for (std::size_t i = 0; i < 64; ++i) {
+        words[i] = 100 + i;
+    }
+    ProcessMemory process(getpid());
+    ReadAhead ahead;
+    ReadPlan plan;
+    ahead.begin(process, plan);
+    for (std::size_t i = 0; i < 64; i += 2) {
+        CHECK(read_word(ahead, words.address(i)) == 100 + i);
+    }
+    ahead.end(plan);
+    CHECK(plan.size() == 32);
+    CHECK(ahead.calls() == 32);
+    for (std::size_t i = 0; i < 64; ++i) {
+        words[i] += 1000;
+    }
+    ahead.begin(process, plan);
+    for (std::size_t i = 0; i < 64; i += 2) {
+        CHECK(read_word(ahead, words.address(i)) == 1100 + i);
+    }
+    ahead.end(plan);
+    CHECK(ahead.calls() == 33);
+    // A part of a span that was fetched is there; another word costs a call; what was not used is forgotten.
+    ahead.begin(process, plan);
+    std::uint32_t high_half = 1;
+    CHECK(ahead.read(words.address(2) + 4, &high_half, 4) == ReadResult::kOk && high_half == 0);
+    CHECK(ahead.calls() == 34);
+    CHECK(read_word(ahead, words.address(3)) == 1103);
+    CHECK(ahead.calls() == 35);
+    ahead.end(plan);
+    CHECK(plan.size() == 2);
+}
+
+// A plan that names memory which has gone must not hide what can be read, before it in the plan or behind it.
+void read_ahead_plan_is_only_a_guess() {
+    Words words(2);
+    words[0] = 7;
+    words[1] = 8;
+    ProcessMemory process(getpid());
+    ReadAhead ahead;
+    ReadPlan plan = {{words.address(0), 8}, {0x10, 8}, {words.address(1), 8}};
+    ahead.begin(process, plan);
+    CHECK(read_word(ahead, words.address(1)) == 8);
+    CHECK(read_word(ahead, words.address(0)) == 7);
+    std::uint64_t value = 0;
+    CHECK(ahead.read(0x10, &value, 8) == ReadResult::kUnmapped);
+    ahead.end(plan);
+    CHECK(plan.size() == 2);
+}
+
+// A stack of 20,000 frames, each in a place of its own, in two looks: all is as it is now, also where a look goes far
+// beyond its plan, and the plan stays small.
+void read_ahead_goes_beyond_its_plan() {
+    constexpr std::size_t kCount = 20'000;
+    Words words(kCount);
+    ProcessMemory process(getpid());
+    ReadAhead ahead;
+    ReadPlan plan;
+    for (std::size_t look = 1; look <= 3; ++look) {
+        for (std::size_t i = 0; i < kCount; ++i) {
+            words[i] = i * look;
+        }
+        ahead.begin(process, plan);
+        for (std::size_t i = 0; i < kCount; ++i) {
+            CHECK(read_word(ahead, words.address(i)) == i * look);
+        }
+        ahead.end(plan);
+        CHECK(plan.size() == 512);
+    }
+}
+
+// ---- ImageMemory and its limit
+
+void limits_end_a_look() {
+    ImageMemory image;
+    image.add_zeros(0, std::uint64_t{1} << 40);
+    LimitedMemory limited;
+    limited.begin(image);
+    std::vector<char> bytes(64 << 20);
+    std::uint64_t got = 0;
+    while (limited.read(0, bytes.data(), bytes.size()) == ReadResult::kOk) {
+        got += bytes.size();
+    }
+    CHECK(got == LimitedMemory::kMaxBytes);
+    CHECK(limited.read(0, bytes.data(), 1) == ReadResult::kTooMuch);
+    limited.begin(image);
+    std::uint64_t reads = 0;
+    while (limited.read(0, bytes.data(), 1) == ReadResult::kOk) {
+        ++reads;
+    }
+    CHECK(reads == LimitedMemory::kMaxReads);
+    limited.begin(image);
+    CHECK(limited.read(0, bytes.data(), ~std::size_t{0}) == ReadResult::kTooMuch);
+    CHECK(limited.read(0, bytes.data(), 1) == ReadResult::kOk);
+}
+
+// ---- interning
+
+// Against std::map, with keys that differ in their high bits only, in their low bits only, and at random.
+void id_map_is_a_map() {
+    IdMap ids;
+    std::map<std::uint64_t, std::uint32_t> expected;
+    std::mt19937_64 random(1);
+    std::uint32_t next = 1;
+    for (int i = 0; i < 300'000; ++i) {
+        const std::uint64_t number = random();
+        const std::uint64_t some = 1 + number % 5000;
+        const std::uint64_t key = number % 3 == 0 ? some << 50 : number % 3 == 1 ? some : number | 1;
+        const auto [found, is_new] = expected.try_emplace(key, next);
+        CHECK(ids.find_or_insert(key, next) == (is_new ? 0 : found->second));
+        next += is_new ? 1 : 0;
+        CHECK(ids.size() == expected.size());
+    }
+    ids.clear();
+    CHECK(ids.size() == 0);
+    CHECK(ids.find_or_insert(1, 9) == 0);
+    CHECK(ids.find_or_insert(1, 10) == 9);
+}
+
+using Frames = std::vector<PythonFrame>;
+
+// What the rows that were told say of a stack: its frames, innermost first.
+struct Reader {
+    std::map<std::uint32_t, PythonFrame> frames;
+    std::map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> stacks;
+
+    void take(StackTable& table) {
+        for (const FrameRow& row : table.take_frames()) {
+            CHECK(frames.emplace(row.id, row.frame).second);
+        }
+        for (const StackRow& row : table.take_stacks()) {
+            CHECK(row.parent == 0 || stacks.contains(row.parent));
+            CHECK(frames.contains(row.frame));
+            CHECK(stacks.emplace(row.id, std::pair(row.parent, row.frame)).second);
+        }
+    }
+    Frames frames_of(std::uint32_t stack) const {
+        Frames found;
+        for (; stack != 0; stack = stacks.at(stack).first) {
+            found.push_back(frames.at(stacks.at(stack).second));
+        }
+        return found;
+    }
+};
+
+// Random stacks over few frames, so that prefixes are shared: each reads back as what was interned, and the same stack
+// has the same number.
+void stacks_read_back() {
+    StackTable table;
+    Reader reader;
+    std::mt19937 random(2);
+    std::map<std::vector<std::int64_t>, std::uint32_t> numbers;
+    for (int i = 0; i < 20'000; ++i) {
+        Frames frames(random() % 12);
+        std::vector<std::int64_t> key;
+        for (PythonFrame& frame : frames) {
+            frame = {static_cast<std::uint32_t>(1 + random() % 3), static_cast<std::int32_t>(random() % 5) - 2,
+                     random() % 2 == 0};
+            key.insert(key.end(), {frame.code, frame.instruction, frame.incomplete});
+        }
+        const std::uint32_t stack = table.intern(frames, 0);
+        reader.take(table);
+        CHECK(reader.frames_of(stack) == frames);
+        CHECK(numbers.try_emplace(key, stack).first->second == stack);
+        CHECK((stack == 0) == frames.empty());
+    }
+    CHECK(reader.frames.size() <= 3 * 5 * 2);
+}
+
+// Frames at the ends of what the walker lets through, and a marker (code 0), have numbers of their own.
+void stacks_tell_extremes_apart() {
+    StackTable table;
+    Reader reader;
+    const Frames all = {{0, 1, false},          {0, 2, false},         {1, -2, false},
+                        {1, -2, true},          {1, 1 << 28, false},   {1, 1 << 28, true},
+                        {0xffffffff, 0, false}, {0xffffffff, 0, true}, {0xfffffffe, 1 << 28, true}};
+    for (const PythonFrame& frame : all) {
+        const std::uint32_t stack = table.intern({&frame, 1}, 0);
+        reader.take(table);
+        CHECK(reader.frames_of(stack) == Frames{frame});
+    }
+    CHECK(reader.frames.size() == all.size());
+}
+
+// A program whose every stack is new: the table forgets (2 million entries are its limit), and goes on to be right.
+void stacks_forget() {
+    StackTable table;
+    std::uint32_t last = 0;
+    const PythonFrame root{1, 0, false};
+    const std::uint32_t first = table.intern({&root, 1}, 0);
+    for (std::uint32_t i = 0; i < 4'500'000; ++i) {
+        const PythonFrame frame{2 + i, 0, false};
+        const std::uint32_t stack = table.intern({&frame, 1}, first);
+        CHECK(stack > last);
+        last = stack;
+        if (i % 100'000 == 0) {
+            table.take_frames();
+            table.take_stacks();
+        }
+    }
+    table.take_frames();
+    table.take_stacks();
+    // The root was forgotten: it has a new number, is told again, and stays.
+    const std::uint32_t again = table.intern({&root, 1}, 0);
+    CHECK(again > first);
+    CHECK(table.take_frames().size() == 1);
+    CHECK(table.take_stacks().size() == 1);
+    CHECK(table.intern({&root, 1}, 0) == again);
+}
+
+// ---- the timeline
+
+constexpr std::uint64_t kMs = 1'000'000;
+constexpr std::uint64_t kPeriod = 10 * kMs;
+
+// A thread as the kernel accounts for it, and what a timeline made of it.
+struct Thread {
+    std::uint64_t now = 1'000'000'000'000;
+    SchedStat stat{5 * kMs, 3 * kMs, 0};
+    Timeline timeline;
+    std::vector<Run> runs;
+
+    explicit Thread(Mode mode) : timeline(mode, kPeriod, now, stat) {}
+    void runs_for(std::uint64_t ns) {
+        now += ns;
+        stat.cpu_ns += ns;
+    }
+    void waits_for_cpu(std::uint64_t ns) {
+        now += ns;
+        stat.delay_ns += ns;
+    }
+    void blocks_for(std::uint64_t ns) {
+        now += ns;
+        ++stat.switches;
+    }
+    void take() {
+        if (timeline.runs().size() > 0) {
+            const RunEncoder::Batch batch = timeline.runs().take();
+            for (const Run& run : decode_runs(batch.bytes, batch.start_ns)) {
+                runs.push_back(run);
+            }
+        }
+    }
+    std::int64_t weight(std::uint64_t stack) {
+        take();
+        std::int64_t total = 0;
+        for (const Run& run : runs) {
+            total += run.stack == stack ? run.weight_ns : 0;
+        }
+        return total;
+    }
+    std::int64_t total() {
+        take();
+        std::int64_t total = 0;
+        for (const Run& run : runs) {
+            total += run.weight_ns;
+        }
+        return total;
+    }
+};
+
+// Running, waiting for a CPU and blocked in turn, each seen: every nanosecond is some run's.
+void timeline_adds_up() {
+    Thread thread(Mode::kWall);
+    const std::uint64_t begin = thread.now;
+    thread.runs_for(7 * kMs);
+    thread.waits_for_cpu(2 * kMs);
+    CHECK(thread.timeline.add_running(thread.now, thread.stat, 1, 100 * kMs) == 0);
+    CHECK(thread.weight(1) == 9 * kMs);
+    thread.blocks_for(30 * kMs);
+    thread.timeline.add_blocked(thread.now, thread.stat, 2, State::kBlocked);
+    CHECK(thread.timeline.standing() && thread.timeline.standing()->stack == 2);
+    CHECK(thread.timeline.standing()->since_ns == thread.now - 30 * kMs);
+    CHECK(thread.timeline.take_standing_changed() && !thread.timeline.take_standing_changed());
+    thread.blocks_for(20 * kMs);
+    thread.timeline.still_standing(thread.now);
+    thread.runs_for(10 * kMs);
+    CHECK(thread.timeline.add_running(thread.now, thread.stat, 3, 100 * kMs) == 0);
+    CHECK(!thread.timeline.standing());
+    CHECK(thread.weight(2) == 50 * kMs);
+    CHECK(thread.weight(3) == 10 * kMs);
+    CHECK(thread.timeline.end(thread.now) == 0);
+    CHECK(thread.total() == static_cast<std::int64_t>(thread.now - begin));
+}
+
+// A thread that blocks in one stack, then, unseen, in another: the first stands until it was last seen, the time from
+// then on is the second one's.
+void timeline_splits_blocked_time() {
+    Thread thread(Mode::kWall);
+    thread.blocks_for(10 * kMs);
+    thread.timeline.add_blocked(thread.now, thread.stat, 1, State::kBlocked);
+    thread.blocks_for(10 * kMs);
+    thread.timeline.still_standing(thread.now);
+    thread.blocks_for(15 * kMs);
+    thread.timeline.add_blocked(thread.now, thread.stat, 2, State::kGil);
+    CHECK(thread.weight(1) == 20 * kMs);
+    CHECK(thread.timeline.standing()->state == State::kGil);
+    CHECK(thread.timeline.standing()->since_ns == thread.now - 15 * kMs);
+    // Not seen since: the stack stands for the time up to here, the rest for nothing.
+    thread.blocks_for(5 * kMs);
+    CHECK(thread.timeline.end(thread.now) == 5 * kMs);
+    CHECK(thread.weight(2) == 15 * kMs);
+}
+
+// A sampler that comes late: what is over the claim is not this stack's, and is told.
+void timeline_claims() {
+    Thread thread(Mode::kCpu);
+    thread.runs_for(55 * kMs);
+    CHECK(thread.timeline.unclaimed_cpu_ns(thread.stat) == 55 * kMs);
+    CHECK(thread.timeline.add_running(thread.now, thread.stat, 1, 20 * kMs) == 35 * kMs);
+    CHECK(thread.weight(1) == 20 * kMs);
+    thread.runs_for(kPeriod);
+    CHECK(thread.timeline.skip_running(thread.stat) == kPeriod);  // no stack was had
+    thread.runs_for(kPeriod);
+    CHECK(thread.timeline.add_running(thread.now, thread.stat, 2, 20 * kMs) == 0);
+    CHECK(thread.weight(2) == static_cast<std::int64_t>(kPeriod));
+    // An account that lags behind what was told already claims nothing, and does not wrap.
+    SchedStat before = thread.stat;
+    before.cpu_ns -= kMs;
+    CHECK(thread.timeline.add_running(thread.now, before, 2, 20 * kMs) == 0);
+    CHECK(thread.weight(2) == static_cast<std::int64_t>(kPeriod));
+    thread.blocks_for(100 * kMs);
+    CHECK(thread.timeline.end(thread.now) == 0);  // mode cpu does not count blocked time
+}
+
+// The time in which weft held the thread is no time of the program's.
+void timeline_leaves_holds_out() {
+    Thread thread(Mode::kWall);
+    thread.blocks_for(10 * kMs);
+    thread.timeline.held(4 * kMs);
+    thread.timeline.add_blocked(thread.now, thread.stat, 1, State::kBlocked);
+    CHECK(thread.timeline.standing()->since_ns == thread.now - 6 * kMs);
+    thread.runs_for(kMs);
+    CHECK(thread.timeline.add_running(thread.now, thread.stat, 2, 100 * kMs) == 0);
+    CHECK(thread.weight(1) == 6 * kMs);
+}
+
+// Any order of events: weights and what end() gives back are the wall time, to the nanosecond.
+void timeline_adds_up_at_random() {
+    std::mt19937 random(3);
+    for (int round = 0; round < 300; ++round) {
+        Thread thread(Mode::kWall);
+        const std::uint64_t begin = thread.now;
+        std::uint64_t elsewhere = 0;  // late, skipped, held
+        bool blocked = false;         // what it did last
+        for (int i = 0; i < 200; ++i) {
+            const std::uint64_t ns = 1000 * (random() % 20'000);
+            switch (random() % 4) {
+                case 0: {
+                    thread.runs_for(ns);
+                    elsewhere += thread.timeline.add_running(thread.now, thread.stat, 1 + random() % 4, 15 * kMs);
+                    blocked = false;
+                    break;
+                }
+                case 1: thread.waits_for_cpu(ns); break;
+                case 2: {
+                    thread.blocks_for(ns);
+                    thread.timeline.add_blocked(thread.now, thread.stat, 1 + random() % 4, State::kBlocked);
+                    blocked = true;
+                    break;
+                }
+                default:
+                    if (blocked) {
+                        thread.blocks_for(ns);
+                        thread.timeline.still_standing(thread.now);
+                    }
+            }
+        }
+        // Waiting for a CPU is told with the run that follows.
+        thread.runs_for(kMs);
+        elsewhere += thread.timeline.add_running(thread.now, thread.stat, 1, 100 * kMs);
+        elsewhere += thread.timeline.end(thread.now);
+        CHECK(thread.total() + elsewhere == thread.now - begin);
+    }
+}
+
+// ---- holds
+
+void holds_tell_the_median() {
+    Holds holds;
+    CHECK(holds.median_ns() == 0 && holds.count() == 0);
+    for (std::uint64_t us = 1; us <= 99; ++us) {
+        holds.add(us * 1000);
+    }
+    CHECK(holds.median_ns() == 50'250);  // the bucket [50.0, 50.5) us
+    CHECK(holds.count() == 99 && holds.total_ns() == 99 * 50 * 1000 && holds.max_ns() == 99'000);
+    holds.add(std::uint64_t{3} << 40);
+    CHECK(holds.max_ns() == std::uint64_t{3} << 40);
+    Holds longest;
+    longest.add(~std::uint64_t{0} >> 1);
+    CHECK(longest.median_ns() == 1'000'250);  // longer ones than a millisecond count as one
+}
+
+}  // namespace
+
+int main() {
+    read_ahead_repeats();
+    read_ahead_plan_is_only_a_guess();
+    read_ahead_goes_beyond_its_plan();
+    limits_end_a_look();
+    id_map_is_a_map();
+    stacks_read_back();
+    stacks_tell_extremes_apart();
+    stacks_forget();
+    timeline_adds_up();
+    timeline_splits_blocked_time();
+    timeline_claims();
+    timeline_leaves_holds_out();
+    timeline_adds_up_at_random();
+    holds_tell_the_median();
+    if (g_failures == 0) {
+        std::puts("all hold");
+    }
+    return g_failures == 0 ? 0 : 1;
+}

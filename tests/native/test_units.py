@@ -1,0 +1,32 @@
+"""Runs test_units.cpp: the parts of native/ that no binding shows."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from pathlib import Path
+
+import ziglang
+
+HERE = Path(__file__).resolve().parent
+NATIVE = HERE.parent.parent / "native"
+TESTED = [
+    *(NATIVE / "memory" / name for name in ("image.cpp", "process.cpp", "read_ahead.cpp")),
+    *(NATIVE / "sampler" / name for name in ("stacks.cpp", "timeline.cpp", "runs.cpp")),
+]
+
+
+def test_units(tmp_path: Path) -> None:
+    """GIVEN reading ahead, interning, the timeline, holds and limits, compiled to stop at undefined behaviour."""
+    zig = Path(ziglang.__file__).with_name("zig")
+    program = tmp_path / "units"
+    target = f"{platform.machine()}-linux-gnu.2.17"  # the one of the extension, for which zig has its library already
+    sanitize = ["-fsanitize=undefined", "-fno-sanitize-recover=undefined"]
+    warn = ["-Wall", "-Wextra", "-Wshadow", "-Werror"]
+    sources = [HERE / "test_units.cpp", *TESTED]
+    subprocess.run(
+        [zig, "c++", "-target", target, "-std=c++20", "-O1", *sanitize, *warn, "-I", NATIVE, *sources, "-o", program],
+        check=True,
+    )
+    run = subprocess.run([program], check=False, capture_output=True, text=True)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "all hold\n", "")
