@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,13 @@ def shown(told: dict[str, Any], stacks: dict[int, list[list[Any]]]) -> dict[int,
             if other[3] is None:
                 frame[3:] = other[3:]
     return found
+
+
+def settle(target: Any) -> None:
+    """Wait until every thread of a target is in the read that never returns: it tells of itself just before."""
+    tasks = list(Path(f"/proc/{target.pid}/task").iterdir())
+    while not all((task / "syscall").read_text().startswith("0 ") for task in tasks):
+        time.sleep(0.01)
 
 
 def newest() -> Interpreter:

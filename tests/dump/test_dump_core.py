@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from conftest import StartTarget, Target
-from dumps import dump, expected, newest, shown, weft
+from dumps import dump, expected, newest, settle, shown, weft
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from interpreters import Interpreter
@@ -60,6 +60,7 @@ def gcore(target: Target, folder: Path) -> Path:
 def test_crash(interpreter: Interpreter, folder: Path, start_target: StartTarget) -> None:
     """GIVEN a core that the kernel wrote, of a thread for each kind of frame; in a chroot it tells paths from there."""
     target = start_target(interpreter, "crash.py", interpreter.inside(folder))
+    settle(target)
     stacks = expected(target)
     core = crash(target, folder)
     told = dump(core, *(["--root", interpreter.chroot] if interpreter.chroot else []))
@@ -77,6 +78,7 @@ def test_crash(interpreter: Interpreter, folder: Path, start_target: StartTarget
 def test_gcore(interpreter: Interpreter, folder: Path, start_target: StartTarget) -> None:
     """GIVEN a core that gdb wrote of a running process; gdb leaves out what it can read from files."""
     target = start_target(interpreter, "stops.py", "--only", "recursion")
+    settle(target)
     stacks = expected(target)
     told = dump("--locals", gcore(target, folder))
     assert shown(told, stacks) == stacks

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 from conftest import StartTarget
-from dumps import dump, expected, newest, shown, weft
+from dumps import dump, expected, newest, settle, shown, weft
 from interpreters import Interpreter
 
 
 def test_every_kind_of_frame(interpreter: Interpreter, start_target: StartTarget) -> None:
     """GIVEN a thread for each feature of the language that makes frames, all blocked in a read."""
     target = start_target(interpreter, "stops.py")
+    settle(target)
     stacks = expected(target)
     told = dump(target.pid)
     assert shown(told, stacks) == stacks
@@ -35,6 +36,7 @@ def test_every_kind_of_frame(interpreter: Interpreter, start_target: StartTarget
 def test_deep_recursion(interpreter: Interpreter, start_target: StartTarget) -> None:
     """GIVEN a stack as deep as the walker promises to go."""
     target = start_target(interpreter, "stops.py", "--only", "recursion", "--depth", 100_000)
+    settle(target)
     stacks = expected(target)
     assert shown(dump(target.pid), stacks) == stacks
 

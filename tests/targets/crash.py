@@ -6,4 +6,7 @@ import os
 import sys
 
 os.chdir(sys.argv.pop(1))
-import stops  # noqa: runs
+path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stops.py")
+with open(path, "rb") as file:
+    # Not by import: in 2.7 that holds a lock which the threads need.
+    exec(compile(file.read(), path, "exec"))
