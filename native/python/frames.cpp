@@ -18,6 +18,7 @@ constexpr std::uint64_t kLargeChunk = 64 << 10;  // room for more than this is n
 // still in what was fetched ahead (a chunk is mapped as a whole).
 constexpr std::uint64_t kChunkSlack = 1 << 10;
 
+constexpr std::uint8_t kOwnerThread = 0;        // FRAME_OWNED_BY_THREAD
 constexpr std::uint8_t kOwnerGenerator = 1;     // FRAME_OWNED_BY_GENERATOR
 constexpr std::uint8_t kOwnerLast = 4;          // FRAME_OWNED_BY_CSTACK of 3.14, the highest there is
 constexpr std::int32_t kMaxBytecode = 1 << 28;  // bytes
@@ -53,7 +54,16 @@ void FrameWalker::walk(Memory& memory, const ThreadState& state, CodeTable& code
                 stack.anchor = address;
             }
         } else {
+            const std::size_t before = stack.frames.size();
             stack.loss = add_frame(memory, raw, codes, stack);
+            const bool pushed = stack.frames.size() > before;
+            // A frame that has not started cannot have called another in its own activation. (It can from C: a finalizer,
+            // run by the gc that its first instructions set off.) So this is the frame of an activation that is just
+            // beginning, and what is above it is left over from the one before: up to 3.12 an activation links its
+            // cframe before it fills it (Python/ceval.c, _PyEval_EvalFrameDefault).
+            if (pushed && !whole && stack.frames.back().incomplete) {
+                stack.loss = Loss::kBetween;
+            }
         }
         whole = raw.ends_whole;
         address = raw.previous;
@@ -75,13 +85,17 @@ Loss FrameWalker::read_thread(Memory& memory, const ThreadState& state, PythonSt
         return Loss::kNoThreadState;  // freed, and its memory used for something else
     }
     frame = fields.pointer(layout_.thread_frame);
+    if (present(layout_.thread_cframe)) {
+        // While no activation runs, it is the thread state's own root_cframe.
+        const Address cframe = fields.pointer(layout_.thread_cframe);
+        stack.anchor = cframe - state.address < kMaxThreadBytes ? 0 : cframe;
+    }
     if (present(layout_.cframe_frame) && frame != 0) {
-        stack.anchor = frame;
         if (const Loss loss = read_pointer(memory, layout_, frame + layout_.cframe_frame, frame); loss != Loss::kNone) {
             return loss;
         }
     }
-    chunk_.begin = chunk_.end = chunk_.previous = 0;
+    chunk_.begin = chunk_.end = chunk_.mapped_end = chunk_.previous = 0;
     if (present(layout_.thread_chunk) && frame != 0) {
         const Address chunk = fields.pointer(layout_.thread_chunk);
         const Address top = fields.pointer(layout_.thread_chunk_top);
@@ -94,7 +108,7 @@ Loss FrameWalker::read_thread(Memory& memory, const ThreadState& state, PythonSt
 }
 
 Loss FrameWalker::load_chunk(Memory& memory, Address chunk, Address top) {
-    chunk_.begin = chunk_.end = chunk_.previous = 0;
+    chunk_.begin = chunk_.end = chunk_.mapped_end = chunk_.previous = 0;
     if (top <= chunk || top - chunk > kMaxChunk) {
         return Loss::kNotAFrame;
     }
@@ -112,6 +126,7 @@ Loss FrameWalker::load_chunk(Memory& memory, Address chunk, Address top) {
     chunk_.previous = fields.pointer(layout_.chunk_previous);
     chunk_.begin = chunk;
     chunk_.end = top;
+    chunk_.mapped_end = chunk + std::max<std::uint64_t>(fields.pointer(layout_.chunk_size), size);
     return Loss::kNone;
 }
 
@@ -167,6 +182,9 @@ Loss FrameWalker::read_frame(Memory& memory, Address address, RawFrame& frame) {
         frame.ends_whole = frame.owner >= layout_.frame_owner_shim;
     } else if (present(layout_.frame_is_entry)) {
         frame.ends_whole = fields.get<std::uint8_t>(layout_.frame_is_entry) != 0;
+    }
+    if (frame.owner == kOwnerThread && address >= chunk_.end && address < chunk_.mapped_end) {
+        return Loss::kBetween;  // above the top of the data stack: it has been popped
     }
     return frame.owner > kOwnerLast ? Loss::kNotAFrame : Loss::kNone;
 }

@@ -24,6 +24,7 @@ struct PythonFrame {
 struct PythonStack {
     std::vector<PythonFrame> frames;
     Loss loss = Loss::kNone;
+    bool unproven = false;  // it is not certain that all of it is this thread's
     // Where the interpreter left its innermost anchor on the C stack; of two thread states of one thread, the one with
     // the lower address is called by the other. 0: this version leaves none.
     Address anchor = 0;
@@ -52,7 +53,8 @@ class FrameWalker {
     struct Chunk {
         Address previous = 0;
         Address begin = 0;
-        Address end = 0;
+        Address end = 0;  // of what is in use
+        Address mapped_end = 0;
         std::vector<std::byte> bytes;
     };
 

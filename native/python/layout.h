@@ -35,6 +35,7 @@ enum class Instruction : std::uint32_t {
     X(thread_next)                                                                          \
     X(thread_interp)                                                                        \
     X(thread_frame)     /* the frame; in 3.11 and 3.12 the cframe */                        \
+    X(thread_cframe)    /* 3.10 to 3.12 */                                                  \
     X(cframe_frame)     /* the frame in a cframe, 3.11 and 3.12 */                          \
     X(thread_pthread)   /* tstate->thread_id, the pthread_self of its thread */             \
     X(thread_native_id) /* 3.11 on; in the target's pid namespace */                        \

@@ -21,10 +21,10 @@ Runtime::Runtime(const Layout& layout, const RuntimeAddresses& addresses) : layo
     const std::uint32_t p = layout.pointer_size;
     interp_read_size_ = std::max({end_of(layout.interp_next, p), end_of(layout.interp_id, 8),
                                   end_of(layout.interp_threads_head, p), end_of(layout.interp_gil, p)});
-    thread_read_size_ = std::max({end_of(layout.thread_next, p), end_of(layout.thread_interp, p),
-                                  end_of(layout.thread_frame, p), end_of(layout.thread_pthread, p),
-                                  end_of(layout.thread_native_id, p), end_of(layout.thread_holds_gil, 4),
-                                  end_of(layout.thread_chunk, p), end_of(layout.thread_chunk_top, p)});
+    thread_read_size_ = std::max(
+        {end_of(layout.thread_next, p), end_of(layout.thread_interp, p), end_of(layout.thread_frame, p),
+         end_of(layout.thread_cframe, p), end_of(layout.thread_pthread, p), end_of(layout.thread_native_id, p),
+         end_of(layout.thread_holds_gil, 4), end_of(layout.thread_chunk, p), end_of(layout.thread_chunk_top, p)});
     interp_read_size_ = std::min<std::uint32_t>(interp_read_size_, kMaxStruct);
     thread_read_size_ = std::min<std::uint32_t>(thread_read_size_, kMaxStruct);
 }

@@ -117,9 +117,16 @@ ThreadActivity ThreadFiles::activity() const {
         return activity;
     }
     activity.kind = ThreadActivity::Kind::kBlocked;
-    if (activity.syscall >= 0) {
-        static_cast<void>(next_number(text, activity.first_argument, 16));
+    // "nr arg0 ... arg5 sp pc", or "-1 sp pc" outside of a system call.
+    std::array<Address, 7> numbers{};
+    const std::size_t count = activity.syscall >= 0 ? numbers.size() : 1;
+    for (std::size_t i = 0; i < count; ++i) {
+        if (!next_number(text, numbers[i], 16)) {
+            return activity;
+        }
     }
+    activity.first_argument = activity.syscall >= 0 ? numbers.front() : 0;
+    activity.stack_pointer = numbers[count - 1];
     return activity;
 }
 

@@ -13,7 +13,15 @@ namespace {
 // process, so both can be tried.
 constexpr Address kGlibcTid = 0x2d0;
 constexpr Address kMuslTid = 0x30;
+constexpr std::size_t kMaxSharedInterpreters = 16;
 constexpr std::size_t kCodesKept = 1 << 18;
+
+// Whether an address lies on the stack in use of the thread. glibc and musl put struct pthread above the stack of every
+// thread but the first, whose stack is above all else.
+bool on_stack(Address address, const ThreadPosition& position) {
+    const bool first = position.pthread < position.stack_pointer;
+    return address >= position.stack_pointer && (first || address < position.pthread);
+}
 
 }  // namespace
 
@@ -50,11 +58,17 @@ bool PythonTarget::is(const PythonThread& thread, Address pthread) const {
            (static_cast<std::uint32_t>(found->second >> 32) == tid || static_cast<std::uint32_t>(found->second) == tid);
 }
 
+// A subinterpreter's thread state names the thread that made it, and another may run it. Its anchor on the C stack says
+// which; more than a few interpreters would make every look long.
+bool PythonTarget::may_be_entered_by_others() const {
+    return threads_.interpreters.size() > 1 && threads_.interpreters.size() <= kMaxSharedInterpreters;
+}
+
 void PythonTarget::join(PythonThread& thread) const {
     thread.states.clear();
     thread.joined_to = listing_;
     for (const ThreadState& state : threads_.states) {
-        if (is(thread, state.pthread)) {
+        if (is(thread, state.pthread) || (state.interpreter_id != 0 && may_be_entered_by_others())) {
             thread.states.push_back(state);
         }
     }
@@ -63,10 +77,11 @@ void PythonTarget::join(PythonThread& thread) const {
     std::ranges::stable_sort(thread.states, std::greater{}, &ThreadState::interpreter_id);
 }
 
-void PythonTarget::walk_states(const PythonThread& thread, PythonStack& stack) {
+void PythonTarget::walk_states(const PythonThread& thread, const ThreadPosition& position, PythonStack& stack) {
     stack.frames.clear();
     stack.loss = Loss::kNone;
-    if (thread.states.size() == 1) {
+    stack.unproven = false;
+    if (threads_.interpreters.size() == 1 && thread.states.size() == 1) {
         walker_.walk(look_, thread.states.front(), codes_, stack);
         return;
     }
@@ -78,21 +93,28 @@ void PythonTarget::walk_states(const PythonThread& thread, PythonStack& stack) {
             stack.loss = Loss::kDepth;
             break;
         }
-        walker_.walk(look_, state, codes_, parts_.emplace_back());
-        frames += parts_.back().frames.size();
+        PythonStack& part = parts_.emplace_back();
+        walker_.walk(look_, state, codes_, part);
+        const bool main = state.interpreter_id == 0;
+        const bool decided = !main && part.anchor != 0 && position.stack_pointer != 0;
+        if (decided ? !on_stack(part.anchor, position) : !is(thread, state.pthread)) {
+            parts_.pop_back();
+            continue;
+        }
+        part.unproven = !main && !decided && !part.frames.empty();
+        frames += part.frames.size();
     }
     std::ranges::stable_sort(parts_, [](const PythonStack& a, const PythonStack& b) {
         return a.anchor != 0 && b.anchor != 0 && a.anchor < b.anchor;
     });
     for (const PythonStack& part : parts_) {
         stack.frames.insert(stack.frames.end(), part.frames.begin(), part.frames.end());
-        if (part.loss != Loss::kNone) {
-            stack.loss = part.loss;
-        }
+        stack.loss = part.loss != Loss::kNone ? part.loss : stack.loss;
+        stack.unproven = stack.unproven || part.unproven;
     }
 }
 
-bool PythonTarget::look(ProcessMemory& memory, PythonThread& thread, Address pthread, PythonStack& stack) {
+bool PythonTarget::look(ProcessMemory& memory, PythonThread& thread, ThreadPosition position, PythonStack& stack) {
     read_ahead_.begin(memory, thread.plan);
     look_.begin(read_ahead_);
     if (codes_.size() > kCodesKept) {
@@ -100,8 +122,8 @@ bool PythonTarget::look(ProcessMemory& memory, PythonThread& thread, Address pth
         forgotten_below_ = next_code_id_;
     }
     codes_.begin_sample();
-    if (pthread != 0 && pthread != thread.pthread) {
-        thread.pthread = pthread;
+    if (position.pthread != 0 && position.pthread != thread.pthread) {
+        thread.pthread = position.pthread;
         thread.joined_to = 0;
     }
     // A thread without a thread state may get one at any time, and a new one is listed before its thread has entered its
@@ -113,11 +135,16 @@ bool PythonTarget::look(ProcessMemory& memory, PythonThread& thread, Address pth
     if (thread.joined_to != listing_) {
         join(thread);
     }
-    walk_states(thread, stack);
+    for (const ThreadState& state : thread.states) {
+        if (position.pthread == 0 && is(thread, state.pthread)) {
+            position.pthread = state.pthread;
+        }
+    }
+    walk_states(thread, position, stack);
     if (stack.loss == Loss::kNoThreadState) {
         list(memory);
         join(thread);
-        walk_states(thread, stack);
+        walk_states(thread, position, stack);
     }
     read_ahead_.end(thread.plan);
     thread.empty_looks = thread.states.empty() ? thread.empty_looks + 1 : 0;

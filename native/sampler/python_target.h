@@ -26,15 +26,21 @@ struct PythonThread {
     ReadPlan plan;
 };
 
+// Where a thread stands, as far as it is known; 0 where it is not.
+struct ThreadPosition {
+    Address pthread = 0;
+    Address stack_pointer = 0;
+};
+
 class PythonTarget {
    public:
     PythonTarget(const Layout& layout, const RuntimeAddresses& addresses, std::uint32_t& next_code_id);
     PythonTarget(const PythonTarget&) = delete;
     PythonTarget& operator=(const PythonTarget&) = delete;
 
-    // Reads the Python stack of one thread that does not run meanwhile. `pthread` is its fs base where it is known, else
-    // 0. Returns false if the thread has no thread state: it has never run Python.
-    bool look(ProcessMemory& memory, PythonThread& thread, Address pthread, PythonStack& stack);
+    // Reads the Python stack of one thread that does not run meanwhile. Returns false if the thread has no thread state:
+    // it has never run Python.
+    bool look(ProcessMemory& memory, PythonThread& thread, ThreadPosition position, PythonStack& stack);
 
     // The pthread_self of the thread that holds the GIL, for each GIL that is held.
     std::vector<Address> gil_holders(ProcessMemory& memory);
@@ -55,7 +61,8 @@ class PythonTarget {
    private:
     void list(Memory& memory);
     void join(PythonThread& thread) const;
-    void walk_states(const PythonThread& thread, PythonStack& stack);
+    void walk_states(const PythonThread& thread, const ThreadPosition& position, PythonStack& stack);
+    bool may_be_entered_by_others() const;
 
     Runtime runtime_;
     CodeTable codes_;

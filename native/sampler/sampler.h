@@ -104,7 +104,7 @@ class Sampler {
     void account_stopped(SampledThread& thread, const Look& look);
     void take_still(SampledThread& thread, const SchedStat& before, const ThreadActivity& activity, bool cpu_was_due);
     void take_moving(SampledThread& thread);
-    Look look_at(SampledThread& thread, Address pthread, PythonStack& stack);
+    Look look_at(SampledThread& thread, const ThreadPosition& position, PythonStack& stack);
     std::uint32_t intern(SampledThread& thread);
     void account_running(SampledThread& thread, std::uint64_t now_ns, const SchedStat& stat, std::uint32_t stack);
     void account_holder(SampledThread& thread, std::uint64_t now_ns, std::uint32_t stack);

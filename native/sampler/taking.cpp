@@ -64,7 +64,7 @@ void Sampler::stop_thread(SampledThread& thread) {
 }
 
 // Reads the stack of a thread that does not run, or that is read at its own risk.
-Sampler::Look Sampler::look_at(SampledThread& thread, Address pthread, PythonStack& stack) {
+Sampler::Look Sampler::look_at(SampledThread& thread, const ThreadPosition& position, PythonStack& stack) {
     SampledProcess& process = thread.process;
     Look look;
     stack.frames.clear();
@@ -75,7 +75,7 @@ Sampler::Look Sampler::look_at(SampledThread& thread, Address pthread, PythonSta
     }
     process.memory.read_through(thread.tid);
     if (process.python) {
-        static_cast<void>(process.python->look(process.memory, thread.python, pthread, stack));
+        static_cast<void>(process.python->look(process.memory, thread.python, position, stack));
     }
     // A stack of which nothing could be read is no stack; the rest is kept and marked.
     look.taken = stack.loss == Loss::kNone || !stack.frames.empty();
@@ -95,7 +95,7 @@ Sampler::Look Sampler::look_at_stopped(SampledThread& thread) {
         ++batch_.account.syscalls_interrupted;
         tracer::restart_syscall(thread.tid);
     }
-    look = look_at(thread, registers.thread_pointer, stack_);
+    look = look_at(thread, {registers.thread_pointer, registers.stack_pointer}, stack_);
     look.stat = stat;
     if (look.taken && options_.mode == Mode::kGil) {
         const std::vector<Address> holders = thread.process.python->gil_holders(thread.process.memory);
@@ -175,7 +175,7 @@ void Sampler::take_still(SampledThread& thread, const SchedStat& before, const T
         thread.blocked_ns = now_ns;
         return;
     }
-    Look look = look_at(thread, 0, stack_);
+    Look look = look_at(thread, {0, activity.stack_pointer}, stack_);
     // Between `before` and now the thread was seen blocked. If it has not been switched in meanwhile it has not run since
     // it was seen, and the stack that was read is the one that it is blocked in.
     if (!thread.files.read(look.stat) || look.stat.switches != before.switches) {
@@ -207,9 +207,9 @@ void Sampler::take_still(SampledThread& thread, const SchedStat& before, const T
 
 // Collector peek: a stack counts only if two readings of it agree.
 void Sampler::take_moving(SampledThread& thread) {
-    Look look = look_at(thread, 0, stack_);
+    Look look = look_at(thread, {}, stack_);
     if (look.taken) {
-        look_at(thread, 0, second_look_);
+        look_at(thread, {}, second_look_);
         if (stack_.frames != second_look_.frames || stack_.loss != second_look_.loss) {
             look.taken = false;
             look.loss = Loss::kTorn;
@@ -246,6 +246,9 @@ std::uint32_t Sampler::intern(SampledThread& thread) {
         root = stacks_.intern({&marker, 1}, 0);
     } else {
         ++account.stacks_whole;
+    }
+    if (stack_.unproven) {
+        thread.process.losses.add(Loss::kInterpreterUnproven, 1, 0);
     }
     if (std::ranges::any_of(stack_.frames, &PythonFrame::incomplete)) {
         ++account.stacks_incomplete;

@@ -106,6 +106,7 @@ bool registers(pid_t tid, Registers& registers) {
         return false;
     }
     registers.thread_pointer = regs.fs_base;
+    registers.stack_pointer = regs.rsp;
     const auto returned = static_cast<std::int64_t>(regs.rax);
     const bool in_syscall = static_cast<std::int64_t>(regs.orig_rax) >= 0;
     registers.interrupted_syscall =

@@ -35,7 +35,8 @@ struct Stop {
 
 // What a stopped thread's registers say.
 struct Registers {
-    Address thread_pointer = 0;        // fs base: pthread_self in glibc and musl
+    Address thread_pointer = 0;  // fs base: pthread_self in glibc and musl
+    Address stack_pointer = 0;
     bool interrupted_syscall = false;  // it was in a system call that will return EINTR or be restarted
 };
 

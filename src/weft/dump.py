@@ -1,7 +1,7 @@
 """The stacks of a process or a core file as they are at one moment, thread by thread.
 
 Each stack of a live process is of one moment, which differs from thread to thread: a running thread is stopped while
-its stack is read, for some tens of microseconds; one that is blocked is read as it stands, and has proven not to have
+its stack is read, for about 0.1 ms; one that is blocked is read as it stands, and has proven not to have
 moved if it was not switched in meanwhile. What could be read only otherwise is marked as not proven.
 """
 

@@ -7,8 +7,8 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -77,7 +77,7 @@ def record_process(pid: int, path: Path, options: Options, watch: Watch | None =
     process = Process(pid)
     collector = choose(options.collector, pid)
     runtime = _wait_for_runtime(process, options)
-    with _Interrupts() as interrupts, _Recording(path, options, collector) as recording:
+    with _process_settings(), _Interrupts() as interrupts, _Recording(path, options, collector) as recording:
         if runtime:
             recording.recorder.expect(pid, runtime)
         recording.sampler.attach(pid, runtime=runtime)
@@ -92,7 +92,7 @@ def record_command(command: Sequence[str], path: Path, options: Options, watch: 
     """
     launched = Launched(command)
     collector = choose(options.collector, launched.pid)
-    with _Interrupts(forward_to=launched.pid) as interrupts:
+    with _process_settings(), _Interrupts(forward_to=launched.pid) as interrupts:
         with _Recording(path, options, collector) as recording:
             if collector is Collector.PEEK:
                 launched.release()
@@ -130,19 +130,28 @@ def _wait_for_runtime(process: Process, options: Options) -> Runtime | None:
             raise
 
 
+@contextmanager
+def _process_settings() -> Iterator[None]:
+    """Set this process up for the sampler, and set it back."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # fewer threads can be sampled then
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # the sampler keeps four files open a thread
+    # SIGCHLD tells the sampler's thread of stops; taken by any other thread it would only be passed on.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 class _Recording:
     """A recording under way. Whatever ends it, what was recorded is written."""
 
     def __init__(self, path: Path, options: Options, collector: Collector) -> None:
         self._path = path
         self._options = options
-        # The sampler keeps four files open a thread.
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if soft < hard:
-            with suppress(ValueError, OSError):
-                resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        # SIGCHLD tells the sampler's thread of stops; taken by any other thread it would only be passed on.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         self._start = time.monotonic()
         self._capture = CaptureWriter(path, _meta(options, collector))
         self.recorder = Recorder(self._capture)

@@ -32,7 +32,7 @@ from weft.target.process import Process
 # What no proof can show to be wrong, shifted by 8 bytes; docs/design/0002-layouts.md tells why.
 CONSTANTS = {"version", "pointer_size", "free_threaded", "names_are_bytes", "instruction_kind", "frame_code_tags"}
 CONSTANTS |= {"frame_owner_shim", "gil_size", "thread_size", "frame_size"}
-UNPROVABLE = {"frame_localsplus", "interp_code_generation", "thread_holds_gil"}
+UNPROVABLE = {"frame_localsplus", "interp_code_generation", "thread_cframe", "thread_holds_gil"}
 UNPROVABLE_27 = {"frame_instruction"}
 UNPROVABLE_FREE_THREADED = {"interp_gil", "gil_locked", "gil_last_holder"}
 

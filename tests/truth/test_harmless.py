@@ -62,7 +62,6 @@ def test_children(interpreter: Interpreter, start_target: StartTarget, tmp_path:
     assert {"busy_fork", "busy_exec", "busy_grandchild", "busy_subprocess", "busy_multiprocessing"} <= seen
 
 
-@pytest.mark.xfail(strict=True, reason="record_process blocks SIGCHLD in the thread that calls it, and leaves it so")
 def test_signal_mask_of_the_caller(start_target: StartTarget, tmp_path: Path) -> None:
     """GIVEN a program that records by the API WHEN it goes on and starts children THEN they get their SIGCHLD.
 

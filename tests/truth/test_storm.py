@@ -1,4 +1,4 @@
-"""Stacks of a target that makes tens of millions of short calls a second, over a tree of which every legal stack is known.
+"""Stacks of a target that makes tens of millions of short calls a second, over a tree whose legal stacks are all known.
 
 Its stack changes every few tens of nanoseconds, so a sampler that reads it while it runs shows mixtures of two stacks;
 the grammar finds those that cannot exist. Nothing of the expectation comes from weft.
@@ -6,6 +6,7 @@ the grammar finds those that cannot exist. Nothing of the expectation comes from
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,6 @@ def test_the_judge_sees_torn_stacks(interpreter: Interpreter, start_target: Star
         for sampled in stacks_of(record(target.pid, tmp_path, rate_hz=2000, seconds=0.5))
     ]
     deep = [stack for stack in stacks if len(stack) > 8]
-    torn = [one[: len(one) // 2] + other[len(one) // 2 + 1 :] for one, other in zip(deep, deep[1:], strict=False)]
+    torn = [one[: len(one) // 2] + other[len(one) // 2 + 1 :] for one, other in pairwise(deep)]
     assert len(torn) > 50
     assert sum(bool(violation(stack)) for stack in torn) > len(torn) / 2

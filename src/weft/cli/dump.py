@@ -36,7 +36,7 @@ _STYLES: dict[str, dict[str, bool]] = {"title": {"bold": True}, "thread": {"bold
 def dump(target: str, root: Path | None, *, with_locals: bool, as_json: bool) -> None:
     """Print every thread of a running process or a core file, with its Python stack: most recent call first.
 
-    A running process goes on; a thread that runs is stopped for some tens of microseconds while its stack is read.
+    A running process goes on; a thread that runs is stopped for about 0.1 ms while its stack is read.
     """
     from weft import dump as dumps
     from weft.report.dump import as_dict, render

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 
 from weft.cpython.layout import Layout, RuntimeLayout, Source
@@ -18,9 +18,11 @@ def cached_layout(build_id: str, version: int) -> Source | None:
     """Return the layout that was kept for a build; None if there is none, or it is of another version."""
     try:
         kept = json.loads(_path(build_id).read_text())
+        if kept["layout"].keys() != {field.name for field in fields(Layout)}:
+            return None  # kept by a weft that knew fewer fields
         layout = Layout(**kept["layout"])
         runtime = RuntimeLayout(**kept["runtime"]) if kept["runtime"] else None
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
     whole = all(value is None or type(value) is int for value in layout.numbers().values())
     return Source(layout, runtime, "DWARF, kept") if whole and layout.version == version else None

@@ -33,6 +33,7 @@ _MEMBERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "thread_next": (("_ts",), ("next",)),
     "thread_interp": (("_ts",), ("interp",)),
     "thread_frame": (("_ts",), ("current_frame", "frame", "cframe")),
+    "thread_cframe": (("_ts",), ("cframe",)),
     "cframe_frame": (("_PyCFrame",), ("current_frame",)),
     "thread_pthread": (("_ts",), ("thread_id",)),
     "thread_native_id": (("_ts",), ("native_thread_id",)),

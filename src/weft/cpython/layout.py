@@ -72,6 +72,7 @@ class Layout:
     thread_next: int
     thread_interp: int
     thread_frame: int
+    thread_cframe: int | None = None
     cframe_frame: int | None = None
     thread_pthread: int
     thread_native_id: int | None = None
