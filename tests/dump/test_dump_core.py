@@ -152,6 +152,21 @@ def test_truncated(tmp_path: Path, core: Path, part: float) -> None:
     assert "Traceback" not in run.stderr
 
 
+def test_cut_off_by_a_limit(tmp_path: Path, start_target: StartTarget) -> None:
+    """GIVEN a core of the kernel's, which has its threads first, without its end: stacks are there, and a warning."""
+    target = start_target(newest(), "crash.py", tmp_path, "--only", "recursion")
+    settle(target)
+    stacks = expected(target)
+    core = crash(target, tmp_path)
+    size = core.stat().st_size
+    os.truncate(core, size - 4096)
+    told = dump(core)
+    assert shown(told, stacks) == stacks
+    assert told["warnings"] == [f"the core file is truncated: 4,096 of {size:,} bytes are missing"]
+    os.truncate(core, size // 2)
+    assert f"the core file is truncated: {size - size // 2:,} of {size:,} bytes are missing" in refusal(core)
+
+
 def moved(core: Path, to: Path) -> tuple[Path, str, str]:
     """A core whose process had its interpreter's library under a path that is not there; the path, and where it is."""
     module = dump(core)["runtime"]["module"]

@@ -289,12 +289,16 @@ class _Attempt:
         self.seen.callers += called
         self.seen.callers_begun += called and offset > 0
 
-    def _code(self, code: int) -> LineTable:
+    def _code(self, code: int) -> LineTable | None:
         layout = self.layout
         if (found := type_name(self.memory, layout, code)) != "code":
             raise _FailedError(f"the code of a frame has the type {found!r}")
         name = self._name(code + layout.code_name)
         file = self._name(code + layout.code_filename)
+        if name == file == "__init__":
+            return (
+                None  # the trampoline behind an inlined __init__ is no function (Python/specialize.c, _Py_InitCleanup)
+            )
         qualified = None if layout.code_qualname is None else self._name(code + layout.code_qualname)
         line = read_u32(self.memory, code + layout.code_firstlineno)
         if line > _MAX_LINE:
