@@ -21,7 +21,8 @@ constexpr std::uint64_t kBlocksPeriods = 100;
 // a few percent of its time at most.
 constexpr std::uint64_t kLongHold = kMillisecond;
 constexpr std::uint64_t kSparedHolds = 30;
-constexpr long kRetakePause = 25'000;  // ns; twice as long each time
+constexpr std::size_t kDeepStack = 1000;  // a shallow one is read at once, but for what else the CPU had to do
+constexpr long kRetakePause = 25'000;     // ns; twice as long each time
 
 }  // namespace
 
@@ -148,7 +149,7 @@ void Sampler::account_hold(SampledThread& thread, const SchedStat& stat, std::ui
     thread.released_ns = now_ns;
     thread.timeline.held(least);
     holds_.add(std::max(least, most));
-    if (least > kLongHold) {
+    if (least > kLongHold && stack_.frames.size() > kDeepStack) {
         thread.spared_until_ns = now_ns + kSparedHolds * least;
     }
 }
