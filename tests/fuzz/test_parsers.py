@@ -15,7 +15,8 @@ from weft import _native
 from weft.cpython.debug_offsets import COOKIE, debug_offsets_version, layout_from_debug_offsets
 from weft.cpython.layout import Version
 from weft.cpython.linetable import LineTable, LineTableError
-from weft.errors import LayoutError, MemoryReadError
+from weft.errors import CoreFileError, LayoutError, MemoryReadError
+from weft.target.core import Core
 from weft.target.elf import ElfError, ElfFile, Image
 from weft.target.maps import Mapping, Module, modules, parse_maps
 
@@ -44,7 +45,8 @@ def changed(data: bytes, changes: list[tuple[int, int, int]]) -> bytes:
     return bytes(out)
 
 
-changes = st.lists(st.tuples(st.integers(0, 1 << 16), st.sampled_from([1, 2, 4, 8]), numbers), max_size=12)
+places = st.one_of(st.integers(0, 31).map(lambda word: 8 * word), st.integers(0, 1 << 16))  # headers above all
+changes = st.lists(st.tuples(places, st.sampled_from([1, 2, 4, 8]), numbers), max_size=12)
 
 
 def real_tables() -> list[tuple[Version, bytes, int]]:
@@ -181,6 +183,49 @@ def test_elf_images(changes: list[tuple[int, int, int]], size: int) -> None:
         assert image.build_id is None or len(image.build_id) <= 2 << 16
         assert set(image.symbols(NAMES)) <= set(NAMES)
         assert len(image.writable_ranges()) <= 1024
+
+
+def small_core() -> bytes:
+    """A core file of one thread, with a mapped file and a segment of memory."""
+    registers = bytearray(112 + 27 * 8)
+    struct.pack_into("<i", registers, 32, 77)
+    notes = b""
+    mapped = struct.pack("<QQQQQ", 1, 4096, BASE, BASE + 4096, 0) + b"/usr/lib/libx.so\0"
+    auxiliary = struct.pack("<QQQQ", 3, BASE + 64, 0, 0)
+    for kind, data in (1, bytes(registers)), (3, bytes(136)), (0x46494C45, mapped), (6, auxiliary):
+        notes += struct.pack("<III", 5, len(data), kind) + b"CORE\0\0\0\0" + data + bytes(-len(data) % 4)
+    at = 64 + 2 * 56
+    header = b"\x7fELF\2\1\1" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 4, 62, 1, 0, 64, 0, 0, 64, 56, 2, 64, 0, 0)
+    segments = struct.pack("<IIQQQQQQ", 4, 4, at, 0, 0, len(notes), len(notes), 8)
+    segments += struct.pack("<IIQQQQQQ", 1, 6, at + len(notes), BASE, 0, len(ELF), len(ELF), 8)
+    return header + segments + notes + ELF
+
+
+CORE = small_core()
+
+
+def test_a_sound_core(tmp_path: Path) -> None:
+    """The core file that the test below damages can be read before it is damaged."""
+    path = tmp_path / "core"
+    path.write_bytes(CORE)
+    core = Core(path)
+    assert [thread.tid for thread in core.threads] == [77]
+    assert core.executable == "/usr/lib/libx.so"
+    assert core.memory.read(BASE, len(ELF)) == ELF
+
+
+@many
+@given(changes=changes, size=st.integers(0, len(CORE)))
+def test_core_files(changes: list[tuple[int, int, int]], size: int, tmp_path: Path) -> None:
+    """GIVEN a core file, cut and damaged."""
+    path = tmp_path / "core"
+    data = changed(CORE, changes)
+    path.write_bytes(data[:size] if size % 3 == 0 else data)
+    with suppress(CoreFileError):
+        core = Core(path)
+        assert core.namespace_ids().keys() == {thread.tid for thread in core.threads}
+        assert all(mapping.start <= mapping.end for mapping in core.maps())
+        assert all(isinstance(line, str) for line in core.problems())
 
 
 @many

@@ -174,7 +174,7 @@ class Core:
             self._whole_size = max(self._whole_size, offset + file_size)
             if kind == _PT_LOAD:
                 loads.append(_Load(address, min(file_size, size), size, flags, offset))
-            elif kind == _PT_NOTE:
+            elif kind == _PT_NOTE and offset < 1 << 62:
                 notes.append((offset, min(file_size, _MAX_NOTES)))
         for offset, size in notes:
             self._read_notes(os.pread(fd, size, offset))
