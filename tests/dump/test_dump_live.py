@@ -232,7 +232,7 @@ Outer(5)
 
 
 def test_only_inlined_inits(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
-    """GIVEN one thread, blocked in an __init__: 3.13 on has frames there that are no function, and no other to go by."""
+    """GIVEN one thread, blocked in an __init__: 3.13 has frames there that are no function, and the proof needs one."""
     program = tmp_path / "init_program.py"
     program.write_text(INIT)
     target = start_target(interpreter, program)
