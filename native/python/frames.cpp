@@ -94,6 +94,9 @@ Loss FrameWalker::read_thread(Memory& memory, const ThreadState& state, PythonSt
         if (const Loss loss = read_pointer(memory, layout_, frame + layout_.cframe_frame, frame); loss != Loss::kNone) {
             return loss;
         }
+        if (frame == 0 && stack.anchor != 0) {
+            return Loss::kBetween;  // an activation has linked its cframe, and not filled it
+        }
     }
     chunk_.begin = chunk_.end = chunk_.mapped_end = chunk_.previous = 0;
     if (present(layout_.thread_chunk) && frame != 0) {

@@ -95,6 +95,7 @@ void PythonTarget::walk_states(const PythonThread& thread, const ThreadPosition&
         }
         PythonStack& part = parts_.emplace_back();
         walker_.walk(look_, state, codes_, part);
+        frames += part.frames.size();
         const bool main = state.interpreter_id == 0;
         const bool decided = !main && part.anchor != 0 && position.stack_pointer != 0;
         if (decided ? !on_stack(part.anchor, position) : !is(thread, state.pthread)) {
@@ -102,7 +103,6 @@ void PythonTarget::walk_states(const PythonThread& thread, const ThreadPosition&
             continue;
         }
         part.unproven = !main && !decided && !part.frames.empty();
-        frames += part.frames.size();
     }
     std::ranges::stable_sort(parts_, [](const PythonStack& a, const PythonStack& b) {
         return a.anchor != 0 && b.anchor != 0 && a.anchor < b.anchor;
