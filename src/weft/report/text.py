@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -68,7 +70,7 @@ def _header(profile: Profile) -> Iterator[RenderableType]:
         line = Text.assemble((process_name(process), "bold"), f"  PID {process.pid}", no_wrap=True, overflow="ellipsis")
         line.append(f"  {escape(process.runtime or 'no Python found')}", "dim")
         if process.exit_status is not None:
-            line.append(f"  exit status {process.exit_status}", "dim")
+            line.append(f"  {_ending(process.exit_status)}", "dim")
         yield line
     facts = [
         duration(profile.duration_ns),
@@ -80,6 +82,15 @@ def _header(profile: Profile) -> Iterator[RenderableType]:
         facts.insert(0, started.strftime("%F %T"))
     yield Text("  ".join(facts), style="dim")
     yield f"{duration(profile.weight_ns)} of {_time_kind(profile)} in {amount(profile.ticks, 'sample')}"
+
+
+def _ending(status: int) -> str:
+    """How a process ended, of a status as of wait(2)."""
+    try:
+        code = os.waitstatus_to_exitcode(status)
+        return f"exit status {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
+    except ValueError:  # a status or a signal that there is not: the capture is damaged or of another system
+        return f"ended with status {status:#x}"
 
 
 def _time_kind(profile: Profile) -> str:
