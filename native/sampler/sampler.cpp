@@ -173,6 +173,7 @@ void Sampler::run() {
         run_commands();
         const std::uint64_t now_ns = monotonic_ns();
         if (now_ns >= next_publish_ns_) {
+            take_stops();  // no thread may be held for ever because a SIGCHLD was lost
             publish(false);
             next_publish_ns_ = now_ns + kPublishPeriod;
         }
