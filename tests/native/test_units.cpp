@@ -12,6 +12,7 @@
 #include "memory/limited.h"
 #include "memory/read_ahead.h"
 #include "sampler/holds.h"
+#include "sampler/python_target.h"
 #include "sampler/stacks.h"
 #include "sampler/timeline.h"
 
@@ -147,6 +148,65 @@ void limits_end_a_look() {
     limited.begin(image);
     CHECK(limited.read(0, bytes.data(), ~std::size_t{0}) == ReadResult::kTooMuch);
     CHECK(limited.read(0, bytes.data(), 1) == ReadResult::kOk);
+}
+
+// ---- one look of the sampler, over structs made up in the memory of this very process
+
+// 2,000 thread states that all say to be of one thread, each with the same 20,000 frames: a look must not walk 40 million
+// frames, nor keep them.
+void looks_are_bounded() {
+    constexpr std::size_t kStates = 2'000;
+    constexpr std::size_t kFrames = 20'000;
+    constexpr std::uint64_t kPthread = 7;
+    Layout layout;
+    layout.pointer_size = 8;
+    layout.names_are_bytes = 1;
+    layout.interp_next = layout.thread_next = layout.frame_previous = layout.object_type = 0;
+    layout.interp_threads_head = layout.thread_interp = layout.frame_code = layout.code_name = layout.bytes_length = 8;
+    layout.thread_frame = layout.frame_instruction = layout.code_filename = layout.bytes_data = 16;
+    layout.thread_pthread = layout.code_linetable = layout.frame_size = 24;
+    layout.code_firstlineno = layout.thread_size = 32;
+    layout.frame_code_tags = 0;
+    layout.instruction_kind = 0;
+
+    const auto address = [](const std::vector<std::uint64_t>& words, std::size_t at) {
+        return reinterpret_cast<Address>(words.data()) + 8 * at;
+    };
+    const std::vector<std::uint64_t> name = {0, 1, 'f'};
+    const std::vector<std::uint64_t> code = {1, address(name, 0), address(name, 0), address(name, 0), 1};
+    std::vector<std::uint64_t> frames(3 * kFrames);
+    for (std::size_t i = 0; i < kFrames; ++i) {
+        frames[3 * i] = i + 1 < kFrames ? address(frames, 3 * i + 3) : 0;
+        frames[3 * i + 1] = address(code, 0);
+    }
+    std::vector<std::uint64_t> states(4 * kStates);
+    const std::vector<std::uint64_t> interpreter = {0, address(states, 0)};
+    const std::vector<std::uint64_t> head = {address(interpreter, 0)};
+    for (std::size_t i = 0; i < kStates; ++i) {
+        states[4 * i] = i + 1 < kStates ? address(states, 4 * i + 4) : 0;
+        states[4 * i + 1] = address(interpreter, 0);
+        states[4 * i + 2] = address(frames, 0);
+        states[4 * i + 3] = kPthread;
+    }
+    RuntimeAddresses roots;
+    roots.interpreters_head = address(head, 0);
+    std::uint32_t next_code = 1;
+    PythonTarget target(layout, roots, next_code);
+    ProcessMemory process(getpid());
+    PythonThread thread;
+    PythonStack stack;
+    CHECK(target.look(process, thread, {kPthread, 0}, stack));
+    CHECK(thread.states.size() == kStates);
+    CHECK(stack.loss == Loss::kDepth);
+    CHECK(stack.frames.size() >= kFrames);
+    CHECK(stack.frames.size() <= FrameWalker::kMaxFrames + kFrames);
+    CHECK(target.codes().take_definitions().size() == 1);
+    // The limit is one look's: an honest list is whole again.
+    states[0] = 0;
+    PythonTarget honest(layout, roots, next_code);
+    PythonThread again;
+    CHECK(honest.look(process, again, {kPthread, 0}, stack));
+    CHECK(stack.loss == Loss::kNone && stack.frames.size() == kFrames);
 }
 
 // ---- interning
@@ -453,6 +513,7 @@ int main() {
     read_ahead_plan_is_only_a_guess();
     read_ahead_goes_beyond_its_plan();
     limits_end_a_look();
+    looks_are_bounded();
     id_map_is_a_map();
     stacks_read_back();
     stacks_tell_extremes_apart();

@@ -12,7 +12,8 @@ HERE = Path(__file__).resolve().parent
 NATIVE = HERE.parent.parent / "native"
 TESTED = [
     *(NATIVE / "memory" / name for name in ("image.cpp", "process.cpp", "read_ahead.cpp")),
-    *(NATIVE / "sampler" / name for name in ("stacks.cpp", "timeline.cpp", "runs.cpp")),
+    *(NATIVE / "sampler" / name for name in ("stacks.cpp", "timeline.cpp", "runs.cpp", "python_target.cpp")),
+    *(NATIVE / "python" / name for name in ("code.cpp", "frames.cpp", "runtime.cpp")),
 ]
 
 
