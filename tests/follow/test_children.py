@@ -1,0 +1,185 @@
+"""Following with -s: every process that a command starts is in the capture, however it was started."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import TARGETS, StartTarget, target_env
+from interpreters import Interpreter, all_interpreters
+from weft_command import LIMIT_S, WEFT, run_weft, running_weft, wait_until_traced
+
+from weft import Capture, Profile
+
+
+def functions_of(path: Path) -> dict[int, set[str]]:
+    """PID -> the functions that were seen in it; of every process of a capture."""
+    with Capture(path) as capture:
+        seen: dict[int, set[str]] = {process.pid: set() for process in capture.processes()}
+        pids = {process.id: process.pid for process in capture.processes()}
+        owners = {thread.id: pids[thread.process] for thread in capture.threads()}
+        profile = Profile.from_capture(capture, idle=True)
+    for total in profile.totals:
+        frames = profile.stacks.path(total.stack)
+        seen[owners[total.thread]] |= {profile.frames[frame].function for frame in frames}
+    return seen
+
+
+def statuses_of(path: Path) -> dict[int, int | None]:
+    """PID -> the status that its last program ended with, as of wait(2)."""
+    with Capture(path) as capture:
+        return {process.pid: process.exit_status for process in capture.processes()}
+
+
+@pytest.fixture
+def newest() -> Interpreter:
+    """One version, for what has nothing to do with the version."""
+    return next(one for one in reversed(all_interpreters()) if one.chroot is None)
+
+
+def test_every_kind_of_child(interpreter: Interpreter, tmp_path: Path) -> None:
+    """GIVEN fork, exec, vfork, posix_spawn, shells, multiprocessing and grandchildren WHEN the command is launched.
+
+    THEN each is a process with its status, and the Python ones show the function that they are busy in.
+    """
+    if interpreter.chroot is not None:
+        pytest.skip("children.py in a chroot is started by test_harmless; its children find no /proc there")
+    output = tmp_path / "x.weft"
+    program = [*interpreter.command, interpreter.inside(TARGETS / "children.py"), "1"]
+    run = run_weft("record", "-s", "-r", "500", "-o", output, "--", *program, env=target_env())
+    assert run.returncode == 0, run.stderr
+    _, told = map(json.loads, run.stdout.splitlines())
+    assert told["failed"] == []
+    functions, statuses = functions_of(output), statuses_of(output)
+    for child in told["tree"]:
+        assert child["pid"] in functions, child
+        assert statuses[child["pid"]] == 0, child
+        if child["python"] and child["kind"] not in ("short", "parent"):
+            assert any(name.startswith("busy_") for name in functions[child["pid"]]), child
+
+
+@pytest.mark.parametrize("way", ["main", "thread", "sleep"])
+def test_a_process_that_becomes_another(
+    way: str, newest: Interpreter, start_target: StartTarget, tmp_path: Path
+) -> None:
+    """GIVEN exec in place, by the first thread or by another one WHEN it is recorded THEN both programs are there."""
+    output = tmp_path / "x.weft"
+    target = start_target(newest, "replaces.py", 3, way)
+    run = run_weft("record", "-p", target.pid, "-r", "200", "-o", output)
+    assert run.returncode == 0, run.stderr
+    with Capture(output) as capture:
+        first, second = capture.processes()
+    assert (first.pid, second.pid) == (target.pid, target.pid)
+    assert second.parent == first.id
+    assert second.exit_status == (0 if way == "sleep" else 5 << 8)
+    assert functions_of(output)[target.pid] >= ({"before"} if way == "sleep" else {"before", "after"})
+
+
+BLOCKED_THEN_EXEC = """
+import json, os, sys, threading
+def before():
+    while True:
+        sum(range(1000))
+threading.Thread(target=before, daemon=True).start()
+print(json.dumps({"pid": os.getpid()}), flush=True)
+os.read(0, 1)
+os.execv(sys.executable, [sys.executable, "-c", '''
+import time
+def after(end):
+    while time.time() < end:
+        sum(range(1000))
+after(time.time() + 2)
+'''])
+"""
+
+
+def test_a_blocked_thread_that_becomes_another_program(tmp_path: Path) -> None:
+    """GIVEN a thread that was never sampled, as it never ran WHEN it calls exec THEN that does not go unseen.
+
+    If it did, the new program would be read with the places of the old one's interpreter.
+    """
+    output = tmp_path / "x.weft"
+    with subprocess.Popen(
+        [sys.executable, "-c", BLOCKED_THEN_EXEC], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as target:
+        assert target.stdout is not None
+        target.stdout.readline()
+        with running_weft("record", "-p", target.pid, "-r", "200", "-o", output) as weft:
+            wait_until_traced(target.pid, weft)
+            target.communicate(b"!")
+            _, errors = weft.communicate()
+            assert weft.returncode == 0, errors.decode()
+    assert functions_of(output)[target.pid] >= {"before", "after"}
+
+
+DAEMON = """
+import os, sys, time
+def daemon(end):
+    while time.time() < end:
+        sum(range(1000))
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        daemon(time.time() + 1.5)
+        open(sys.argv[1], "w").write(str(os.getpid()))
+    os._exit(0)
+os.wait()
+"""
+
+
+def test_a_daemon(tmp_path: Path) -> None:
+    """GIVEN a process that leaves its session and outlives its parent THEN it is recorded to its own end."""
+    output, mark = tmp_path / "x.weft", tmp_path / "pid"
+    run = run_weft("record", "-s", "-r", "200", "-o", output, "--", sys.executable, "-c", DAEMON, mark)
+    assert run.returncode == 0, run.stderr
+    assert "daemon" in functions_of(output)[int(mark.read_text())]
+
+
+def test_a_shell_that_starts_python(tmp_path: Path) -> None:
+    """GIVEN a shell as the command THEN with -s its Python is recorded; without, weft says how."""
+    output = tmp_path / "x.weft"
+    code = "import time\nend = time.time() + 1\nwhile time.time() < end: sum(range(1000))"
+    command = ["sh", "-c", '"$0" -c "$1"; exit 4', sys.executable, code]
+    run = run_weft("record", "-r", "200", "-o", output, "--", *command)
+    assert (run.returncode, run.stdout) == (4, "")
+    assert "no Python was found in 'sh'; with -s its subprocesses are recorded, too" in run.stderr
+    run = run_weft("record", "-s", "-r", "200", "-o", output, "--", *command)
+    assert (run.returncode, run.stdout, run.stderr) == (4, "", "")
+    assert any("<module>" in functions for functions in functions_of(output).values())
+
+
+def test_many_children_at_once(tmp_path: Path) -> None:
+    """GIVEN 300 processes in a row that live for milliseconds THEN all are there: none escapes, none is left held."""
+    output = tmp_path / "x.weft"
+    shell = "i=0; while [ $i -lt 300 ]; do /bin/true & i=$((i+1)); done; wait; echo done"
+    run = run_weft("record", "-s", "-o", output, "--", "sh", "-c", shell)
+    assert (run.returncode, run.stdout) == (0, "done\n"), run.stderr
+    with Capture(output) as capture:
+        ends = [process.exit_status for process in capture.processes() if process.command[:1] == ["/bin/true"]]
+        pids = {process.pid for process in capture.processes()}
+    assert len(pids) == 301
+    assert set(ends) <= {0}
+
+
+@pytest.mark.parametrize(
+    "namespaces", [["--mount"], ["--pid", "--fork"], ["--user"], ["--pid", "--fork", "--mount-proc"]]
+)
+def test_namespaces(namespaces: list[str], tmp_path: Path) -> None:
+    """GIVEN a command that moves into other namespaces, as containers do THEN its Python is recorded all the same."""
+    probe = subprocess.run(["unshare", *namespaces, "true"], capture_output=True, check=False)
+    if probe.returncode != 0:
+        pytest.skip(f"unshare {namespaces} is not allowed here: {probe.stderr.decode().strip()}")
+    output = tmp_path / "x.weft"
+    code = "import time\ndef inside(end):\n    while time.time() < end: sum(range(1000))\ninside(time.time() + 1)"
+    command = ["unshare", *namespaces, sys.executable, "-c", code]
+    run = subprocess.run(
+        [*WEFT, "record", "-s", "-r", "200", "-o", output, "--", *command],
+        capture_output=True,
+        check=False,
+        timeout=LIMIT_S,
+    )
+    assert run.returncode == 0, run.stderr.decode()
+    assert any("inside" in functions for functions in functions_of(output).values())
