@@ -133,8 +133,10 @@ class Objects:
     @cached_property
     def _unicode_width(self) -> int:
         """Bytes a character of 2.7's unicode, a choice of the build (--enable-unicode=ucs4): sys.maxunicode tells."""
-        main = self.interpreters()[-1]
-        system = self.lookup(self.modules(main), "sys")
+        interpreters = self.interpreters()
+        if not interpreters:
+            raise ObjectError("no interpreter that tells how wide a unicode is")
+        system = self.lookup(self.modules(interpreters[-1]), "sys")
         number = self.lookup(self.field(system), "maxunicode") if system else 0
         return 4 if number and self.field(number) > 0xFFFF else 2
 
