@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,16 @@ def start_weft(*arguments: object, **options: Any) -> subprocess.Popen[bytes]:
     """Start weft with these arguments; its stdout and stderr are pipes unless `options` (of Popen) say otherwise."""
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen([*WEFT, *map(str, arguments)], **{**pipes, **options})
+
+
+@contextmanager
+def running_weft(*arguments: object) -> Iterator[subprocess.Popen[bytes]]:
+    """Start weft, and kill it in the end if it still runs: a test that fails must not wait for it."""
+    with start_weft(*arguments) as weft:
+        try:
+            yield weft
+        finally:
+            weft.kill()
 
 
 def run_weft(*arguments: object, prefix: Sequence[str] = (), **options: Any) -> subprocess.CompletedProcess[str]:
@@ -64,6 +75,13 @@ def is_let_go(pid: int) -> bool:
 def is_traced(pid: int) -> bool:
     """Whether some thread has a tracer."""
     return any(tracer for _, tracer in task_states(pid).values())
+
+
+def wait_until_traced(pid: int, weft: subprocess.Popen[bytes]) -> None:
+    """Wait until weft has taken hold of a target; an error where weft ends instead."""
+    wait_until(lambda: is_traced(pid) or weft.poll() is not None, "weft traces the target")
+    if weft.poll() is not None:
+        raise AssertionError(f"weft ended with {weft.returncode}: {weft.communicate()[1].decode()}")
 
 
 def cpu_ns(pid: int) -> int:

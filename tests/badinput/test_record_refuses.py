@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from weft_command import assert_one_line, is_traced, run_weft, start_weft, wait_until
+from weft_command import assert_one_line, run_weft, running_weft, wait_until_traced
 
 from weft import Capture
 
@@ -128,8 +128,8 @@ def test_a_file_that_is_no_capture(tmp_path: Path) -> None:
 def test_a_capture_that_is_being_written(python: subprocess.Popen[bytes], tmp_path: Path) -> None:
     """GIVEN a recording under way WHEN another wants its file THEN that one is refused, and the first is whole."""
     output = tmp_path / "x.weft"
-    with start_weft("record", "-p", python.pid, "-d", 3, "-o", output) as first:
-        wait_until(lambda: is_traced(python.pid) or first.poll() is not None, "the first recording runs")
+    with running_weft("record", "-p", python.pid, "-d", 3, "-o", output) as first:
+        wait_until_traced(python.pid, first)
         line = assert_one_line(run_weft("record", "-o", output, "--", sys.executable, "-c", ""))
         assert "another program has it open" in line
         _, errors = first.communicate()

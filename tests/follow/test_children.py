@@ -48,7 +48,7 @@ def test_every_kind_of_child(interpreter: Interpreter, tmp_path: Path) -> None:
     if interpreter.chroot is not None:
         pytest.skip("children.py in a chroot is started by test_harmless; its children find no /proc there")
     output = tmp_path / "x.weft"
-    program = [*interpreter.command, interpreter.inside(TARGETS / "children.py"), "1"]
+    program = [*interpreter.command, interpreter.inside(TARGETS / "children.py"), "3"]
     run = run_weft("record", "-s", "-r", "500", "-o", output, "--", *program, env=target_env())
     assert run.returncode == 0, run.stderr
     _, told = map(json.loads, run.stdout.splitlines())

@@ -16,7 +16,7 @@ import pytest
 from conftest import StartTarget
 from interpreters import Interpreter
 from steady_check import assert_undisturbed
-from weft_command import cpu_ns, is_let_go, is_traced, start_weft, wait_until
+from weft_command import cpu_ns, is_let_go, is_traced, start_weft, wait_until, wait_until_traced
 
 KILLS = int(os.environ.get("WEFT_TEST_KILLS", "2"))
 LATEST_S = 0.6  # weft takes about 0.2 s to its first sample
@@ -40,7 +40,7 @@ def test_the_target_survives_it(interpreter: Interpreter, start_target: StartTar
     for number in range(KILLS):
         way = moments.choice(WAYS)
         weft = start_weft("record", "-p", target.pid, "-o", tmp_path / f"{number}.weft", *way)
-        wait_until(lambda: is_traced(target.pid) or weft.poll() is not None, "weft traces the target")  # noqa: B023
+        wait_until_traced(target.pid, weft)
         # Half of them soon after it has taken hold, half at any time.
         time.sleep(moments.uniform(0, 0.02 if number % 2 else LATEST_S))
         met += is_traced(target.pid)

@@ -64,8 +64,8 @@ SIGNALS = 5
 def test_a_stop_that_comes_anyway() -> None:
     """GIVEN a thread that has just begun to wait when its stop comes WHEN no handler runs THEN the call goes on.
 
-    epoll_wait is the worst of all: the kernel ends it with EINTR after any stop. Where a signal with a handler comes, it
-    must end with EINTR all the same.
+    epoll_wait is the worst of all: the kernel ends it with EINTR after any stop. Where a signal with a handler comes,
+    it must end with EINTR all the same.
     """
     with subprocess.Popen([sys.executable, "-c", WAITER], stdout=subprocess.PIPE, text=True) as target:
         assert target.stdout is not None
