@@ -1,0 +1,1 @@
+"""What weft costs, beside py-spy on the same program in the same run: `make bench`."""
