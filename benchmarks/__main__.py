@@ -1,161 +1,147 @@
-"""Measures and prints: CPU a sample, slow-down of the target, holds, many threads, high rates.
+"""What recording costs, beside py-spy on the same target in the same run: python -m benchmarks
 
-    python -m benchmarks [PYTHON]
-
-PYTHON runs the target; by default pyenv's 3.13, or this one. Runs of the profilers are interleaved, figures are medians,
-and what counts are the ratios: the machine is as noisy as it is, and its load is printed with them.
+The machine should have nothing else to do. Runs of the recorders, and none, take turns, and medians are told, so that
+what else it does falls on all alike.
 """
 
 from __future__ import annotations
 
-import json
+import argparse
 import os
-import statistics
-import subprocess
 import sys
-import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import median
 
-BIN = Path(sys.executable).parent
-TARGET = Path(__file__).with_name("busy.py")
-ROUNDS = 5
-LONG_S, SHORT_S = 9.0, 3.0
-MARGIN_S = 1.5  # the target outlives the recording by this much
-RATE_HZ = 1000
+from benchmarks.recorders import PySpy, Recorder, Recording, Run, Target, Weft, running_target
 
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One recording: what the profiler used, what it got, and how fast the target was meanwhile."""
-
-    cpu_s: float
-    samples: int
-    turns_per_s: float
-    account: dict[str, int]
+WARM_UP_S = 1.5  # a recorder's start is over by then
+HOUR_S = 3600
+MAX_FILE_MB = 150
 
 
-class Bench:
-    """Runs the target with one interpreter, alone or under a profiler."""
-
-    def __init__(self, python: str) -> None:
-        self._python = python
-        self._folder = Path(tempfile.mkdtemp(prefix="weft-bench-"))
-
-    def alone(self, seconds: float, *shape: int) -> float:
-        """Turns a second of the target that nobody looks at."""
-        target = self._start(seconds, *shape)
-        return float(target.communicate()[0])
-
-    def weft(self, seconds: float, rate_hz: int = RATE_HZ, *shape: int) -> Run:
-        """Record with weft."""
-        capture = self._folder / "run.weft"
-        command = [BIN / "weft", "record", "-r", str(rate_hz), "-d", str(seconds), "-o", capture, "-p"]
-        cpu_s, turns = self._under(command, seconds, *shape)
-        report = subprocess.run([BIN / "weft", "report", "--json", capture], capture_output=True, check=True)
-        account = json.loads(report.stdout)["account"]
-        account["lost_count"] = sum(reason["count"] for reason in account["lost"])
-        return Run(cpu_s, account["samples_taken"], turns, account)
-
-    def py_spy(self, seconds: float, rate_hz: int = RATE_HZ, *shape: int) -> Run:
-        """Record with py-spy; its own count of samples is one a tick, whatever the number of threads."""
-        output = self._folder / "py-spy.txt"
-        length = str(round(seconds))
-        command = [BIN / "py-spy", "record", "-r", str(rate_hz), "-d", length, "-f", "raw", "-o", output, "-p"]
-        cpu_s, turns = self._under(command, seconds, *shape)
-        samples = sum(int(line.rpartition(" ")[2]) for line in output.read_text().splitlines())
-        return Run(cpu_s, samples, turns, {})
-
-    def _start(self, seconds: float, *shape: int) -> subprocess.Popen[str]:
-        command = [self._python, str(TARGET), str(seconds), *map(str, shape)]
-        target = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert target.stdout is not None
-        target.stdout.readline()
-        return target
-
-    def _under(self, command: list[str | Path], seconds: float, *shape: int) -> tuple[float, float]:
-        """CPU seconds of the profiler, all of it, and turns a second of the target."""
-        target = self._start(seconds + MARGIN_S, *shape)
-        profiler = subprocess.Popen([*command, str(target.pid)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        _, status, usage = os.wait4(profiler.pid, 0)
-        turns = float(target.communicate()[0])
-        if status:
-            raise RuntimeError(f"{command[0]} ended with status {status}")
-        return usage.ru_utime + usage.ru_stime, turns
-
-
-def _marginal_us(long: list[Run], short: list[Run]) -> float:
-    """CPU of one more sample, without what starting and ending cost."""
-    pairs = zip(long, short, strict=True)
-    return statistics.median((a.cpu_s - b.cpu_s) / max(a.samples - b.samples, 1) * 1e6 for a, b in pairs)
-
-
-def _median(runs: list[Run], figure: Callable[[Run], float]) -> float:
-    return statistics.median(figure(run) for run in runs)
-
-
-def cost(bench: Bench) -> None:
-    """CPU a sample and slow-down, weft beside py-spy."""
-    runs: dict[str, list[Run]] = {name: [] for name in ("weft", "weft short", "py-spy", "py-spy short")}
-    slow: dict[str, list[float]] = {"weft": [], "py-spy": []}
-    for _ in range(ROUNDS):
-        free = bench.alone(LONG_S + MARGIN_S)
-        for name, record in (("weft", bench.weft), ("py-spy", bench.py_spy)):
-            runs[name].append(record(LONG_S))
-            runs[f"{name} short"].append(record(SHORT_S))
-            # The target runs on for MARGIN_S after the recording: the slow-down is all in the rest.
-            lost = (1 - runs[name][-1].turns_per_s / free) * (LONG_S + MARGIN_S) / LONG_S
-            slow[name].append(lost)
-    print(f"\nOne busy thread, calls about 30 deep, {RATE_HZ} Hz, {ROUNDS} rounds of {LONG_S:.0f} s")
-    print(f"{'':10}{'us/sample, all':>16}{'us/sample, marginal':>21}{'samples':>9}{'slow-down':>11}")
-    whole, marginal = {}, {}
-    for name in ("weft", "py-spy"):
-        whole[name] = _median(runs[name], lambda run: run.cpu_s / run.samples * 1e6)
-        marginal[name] = _marginal_us(runs[name], runs[f"{name} short"])
-        samples = _median(runs[name], lambda run: run.samples)
-        print(f"{name:10}{whole[name]:16.1f}{marginal[name]:21.1f}{samples:9.0f}{statistics.median(slow[name]):11.1%}")
-    print(f"{'ratio':10}{whole['weft'] / whole['py-spy']:16.3f}{marginal['weft'] / marginal['py-spy']:21.3f}")
-    holds = _median(runs["weft"], lambda run: run.account["hold_ns_median"] / 1e3)
-    longest = max(run.account["hold_ns_max"] for run in runs["weft"]) / 1e3
-    late = sum(run.account["samples_late"] for run in runs["weft"])
-    print(f"weft held the thread {holds:.1f} us in the median, {longest:.0f} us at most; {late} samples late in all")
-
-
-def many_threads(bench: Bench) -> None:
-    """200 threads of which 2 run, beside 2 threads."""
-    print(f"\nTwo busy threads, {RATE_HZ} Hz: CPU of the profiler in ms a second")
-    for name, record in (("weft", bench.weft), ("py-spy", bench.py_spy)):
-        few, many = (
-            statistics.median(record(SHORT_S, RATE_HZ, 2, idle).cpu_s / SHORT_S * 1e3 for _ in range(3))
-            for idle in (0, 198)
-        )
-        print(f"{name:10}{few:8.0f} alone{many:8.0f} beside 198 that sleep")
-
-
-def rates(bench: Bench) -> None:
-    """Whether high rates hold."""
-    print(f"\n{'rate':>8}{'samples/s':>11}{'late':>7}{'lost':>7}{'hold us':>9}{'us/sample':>11}")
-    for rate_hz in (100, 1000, 2000, 5000, 10_000):
-        run = bench.weft(SHORT_S, rate_hz)
-        account = run.account
-        print(
-            f"{rate_hz:8}{run.samples / SHORT_S:11.0f}{account['samples_late']:7}{account['lost_count']:7}"
-            f"{account['hold_ns_median'] / 1e3:9.1f}{run.cpu_s / max(run.samples, 1) * 1e6:11.1f}"
-        )
+def default_python() -> str:
+    """The newest 3.13 of pyenv, else the one that runs this."""
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    found = sorted(pyenv.glob("versions/3.13.*/bin/python"))
+    return str(found[-1]) if found else sys.executable
 
 
 def main() -> None:
-    """Run all, on the interpreter that was asked for."""
-    pyenv = sorted(Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv").glob("versions/3.13.*/bin/python"))
-    python = sys.argv[1] if len(sys.argv) > 1 else str(pyenv[-1]) if pyenv else sys.executable
-    version = subprocess.run([python, "-V"], capture_output=True, text=True, check=True).stdout.strip()
-    print(f"{version}; load average {os.getloadavg()[0]:.1f} before, {os.cpu_count()} CPUs")
-    bench = Bench(python)
-    cost(bench)
-    many_threads(bench)
-    rates(bench)
-    print(f"\nload average {os.getloadavg()[0]:.1f} after")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="What recording costs.")
+    parser.add_argument("--python", default=default_python(), help="the interpreter of the target")
+    parser.add_argument("--seconds", type=float, default=6, help="of one recording")
+    parser.add_argument("--rounds", type=int, default=5, help="recordings of each kind")
+    options = parser.parse_args()
+    load = os.getloadavg()[0]
+    print(f"{options.python}, {os.cpu_count()} CPUs, load {load:.1f}")
+    if load > 1:
+        print("The machine is busy: only the ratios mean something, and they not much.")
+    with running_target(options.python, 1, 0) as target:
+        compare(target, options.seconds, options.rounds)
+        rates(target, options.seconds)
+    threads(options.python, options.seconds)
+    file_size(options.python, options.seconds)
+
+
+def compare(target: Target, seconds: float, rounds: int) -> None:
+    """Cost and slow-down at 1 kHz, about 30 frames deep, one thread."""
+    recorders: list[Recorder] = [Weft(), PySpy()]
+    long: dict[str, list[Run]] = {recorder.name: [] for recorder in recorders}
+    short: dict[str, list[Run]] = {recorder.name: [] for recorder in recorders}
+    slowed: dict[str, list[float]] = {recorder.name: [] for recorder in recorders}
+    for _ in range(rounds):
+        for recorder in recorders:
+            short[recorder.name].append(Recording(recorder, target, 1000, 1).finish())
+            before = target.work_per_second(seconds / 2)
+            recording = Recording(recorder, target, 1000, seconds + WARM_UP_S)
+            target.work_per_second(WARM_UP_S)
+            under = target.work_per_second(seconds - 1)
+            long[recorder.name].append(recording.finish())
+            after = target.work_per_second(seconds / 2)
+            slowed[recorder.name].append(1 - 2 * under / (before + after))
+    rows = [cost_row(name, short[name], long[name], slowed[name]) for name in long]
+    table("1 kHz, 30 frames, one busy thread", ["", *COST_COLUMNS], rows)
+    ratio = marginal_us(short["weft"], long["weft"]) / marginal_us(short["py-spy"], long["py-spy"])
+    print(f"weft's CPU a sample is {ratio:.3f} of py-spy's.")
+
+
+COST_COLUMNS = ["CPU/sample", "without start", "slow-down", "hold median", "longest", "samples", "late", "lost"]
+
+
+def cost_row(name: str, short: list[Run], long: list[Run], slowed: list[float]) -> list[str]:
+    last = long[-1]
+    return [
+        name,
+        f"{median(run.cpu_s / max(run.samples, 1) for run in long) * 1e6:.1f} µs",
+        f"{marginal_us(short, long):.1f} µs",
+        f"{median(slowed):.1%}",
+        micros([run.hold_median_s for run in long]),
+        micros([run.hold_longest_s for run in long]),
+        f"{median(run.samples for run in long):.0f}",
+        told(last.late),
+        told(last.lost),
+    ]
+
+
+def marginal_us(short: list[Run], long: list[Run]) -> float:
+    """The CPU time of one more sample, in µs: the cost of the start is in both, and falls out."""
+    cpu = median(run.cpu_s for run in long) - median(run.cpu_s for run in short)
+    samples = median(run.samples for run in long) - median(run.samples for run in short)
+    return cpu / max(samples, 1) * 1e6
+
+
+def rates(target: Target, seconds: float) -> None:
+    """Do high rates hold? What does not is counted."""
+    rows = []
+    for rate_hz in (1000, 2000, 5000, 10_000):
+        run = Recording(Weft(), target, rate_hz, seconds).finish()
+        held = f"{run.samples / run.seconds:,.0f}/s"
+        cpu = f"{run.cpu_s / run.seconds:.1%}"
+        rows.append([f"{rate_hz:,} Hz", held, told(run.late), told(run.lost), cpu, micros([run.hold_median_s])])
+    table("rates", ["asked", "had", "late", "lost", "CPU of weft", "hold median"], rows)
+
+
+def threads(python: str, seconds: float) -> None:
+    """200 threads of which two run should cost what two do."""
+    rows = []
+    for blocked in (0, 198):
+        with running_target(python, 2, blocked) as target:
+            runs = [Recording(Weft(), target, 1000, length).finish() for length in (1, 1 + seconds)]
+            cpu = (runs[1].cpu_s - runs[0].cpu_s) / (runs[1].seconds - runs[0].seconds)
+            rows.append([f"2 of {2 + blocked} threads run", f"{cpu:.2%}", f"{marginal_us(runs[:1], runs[1:]):.1f} µs"])
+    table("idle threads, 1 kHz", ["", "CPU of weft without its start", "CPU/sample"], rows)
+
+
+def file_size(python: str, seconds: float) -> None:
+    """An hour of eight threads at 1 kHz, extrapolated from seconds: what is written at the start counts as often."""
+    with running_target(python, 8, 0) as target:
+        short, long = (Recording(Weft(), target, 1000, length).finish() for length in (2, 2 + 2 * seconds))
+    grown = (long.file_bytes - short.file_bytes) / (long.seconds - short.seconds)
+    megabytes = (short.file_bytes + grown * HOUR_S) / 1e6
+    print(f"\nAn hour of eight threads at 1 kHz: {megabytes:.0f} MB (at most {MAX_FILE_MB} MB are wanted).")
+
+
+def micros(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return f"{median(known) * 1e6:.1f} µs" if known else "-"
+
+
+def told(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
+
+
+def table(title: str, header: list[str], rows: list[list[str]]) -> None:
+    print(f"\n{title}")
+    for line in aligned([header, *rows]):
+        print(f"  {line}")
+
+
+def aligned(rows: list[list[str]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for first, *rest in rows:
+        cells = [f"{cell:>{width}}" for cell, width in zip(rest, widths[1:], strict=True)]
+        yield "  ".join([f"{first:<{widths[0]}}", *cells])
 
 
 main()

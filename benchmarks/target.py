@@ -1,0 +1,51 @@
+"""What the benchmarks record: target.py COUNTER RUNNING BLOCKED
+
+RUNNING threads compute about 30 frames deep, BLOCKED ones wait. The work done so far is the number at the start of the
+file COUNTER, as eight bytes in the machine's order. Ends when stdin closes.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import sys
+import threading
+import time
+
+DEPTH = 26  # with the thread's own frames, about 30
+
+
+def main() -> None:
+    with open(sys.argv[1], "r+b") as file:  # noqa: PTH123
+        counter = mmap.mmap(file.fileno(), 8)
+    done = [0] * int(sys.argv[2])
+
+    def leaf(x: int) -> int:
+        return x + 1
+
+    def descend(n: int) -> int:
+        if n:
+            return descend(n - 1)
+        total = 0
+        for i in range(200):
+            total = leaf(total + i)
+        return total
+
+    def run(number: int) -> None:
+        while True:
+            descend(DEPTH)
+            done[number] += 1
+            if number == 0:
+                struct.pack_into("=q", counter, 0, sum(done))
+
+    for number in range(int(sys.argv[2])):
+        threading.Thread(target=run, args=(number,), daemon=True).start()
+    for _ in range(int(sys.argv[3])):
+        threading.Thread(target=time.sleep, args=(1e6,), daemon=True).start()
+    print("ready", flush=True)
+    sys.stdin.read()
+    os._exit(0)
+
+
+main()
