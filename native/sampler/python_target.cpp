@@ -14,7 +14,7 @@ namespace {
 constexpr Address kGlibcTid = 0x2d0;
 constexpr Address kMuslTid = 0x30;
 constexpr std::size_t kMaxSharedInterpreters = 16;
-constexpr std::size_t kCodesKept = 1 << 18;
+constexpr std::uint32_t kCodesKept = 1 << 16;  // some 150 MB, most of them on Python's side
 
 // Whether an address lies on the stack in use of the thread. glibc and musl put struct pthread above the stack of every
 // thread but the first, whose stack is above all else.
@@ -117,9 +117,10 @@ void PythonTarget::walk_states(const PythonThread& thread, const ThreadPosition&
 bool PythonTarget::look(ProcessMemory& memory, PythonThread& thread, ThreadPosition position, PythonStack& stack) {
     read_ahead_.begin(memory, thread.plan);
     look_.begin(read_ahead_);
-    if (codes_.size() > kCodesKept) {
+    // Counted by their numbers: a program that makes ever new code objects has them at the same few addresses.
+    if (next_code_id_ - first_code_kept_ > kCodesKept) {
         codes_.clear();
-        forgotten_below_ = next_code_id_;
+        first_code_kept_ = forgotten_below_ = next_code_id_;
     }
     codes_.begin_sample();
     if (position.pthread != 0 && position.pthread != thread.pthread) {

@@ -71,6 +71,7 @@ class PythonTarget {
     LimitedMemory look_;  // read_ahead_, as far as one look may go
     Threads threads_;
     std::uint32_t& next_code_id_;
+    std::uint32_t first_code_kept_ = next_code_id_;
     std::uint32_t forgotten_below_ = 0;
     std::uint64_t listing_ = 0;                        // counts calls of list()
     std::unordered_map<Address, std::uint64_t> tids_;  // pthread_self -> tid, as glibc or musl keeps it
