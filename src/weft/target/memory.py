@@ -27,7 +27,12 @@ class ProcessMemory:
     """
 
     def __init__(self, pid: int) -> None:
+        self._fd = -1
         self._fd = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+
+    def __del__(self) -> None:
+        # A recording looks at its processes again and again, through objects that it drops.
+        self.close()
 
     def read(self, address: int, size: int) -> bytes:
         """Return exactly `size` bytes at `address`, or raise MemoryReadError."""
@@ -44,7 +49,9 @@ class ProcessMemory:
 
     def close(self) -> None:
         """Close the file; reading fails from then on."""
-        os.close(self._fd)
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
     def __enter__(self) -> ProcessMemory:
         return self
