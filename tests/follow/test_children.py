@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import TARGETS, StartTarget, target_env
+from conftest import StartTarget, target_env
 from interpreters import Interpreter, all_interpreters
 from weft_command import LIMIT_S, WEFT, run_weft, running_weft, wait_until_traced
 
@@ -40,15 +41,15 @@ def newest() -> Interpreter:
     return next(one for one in reversed(all_interpreters()) if one.chroot is None)
 
 
-def test_every_kind_of_child(interpreter: Interpreter, tmp_path: Path) -> None:
+def test_every_kind_of_child(
+    interpreter: Interpreter, target_folder: Callable[[Interpreter], Path], tmp_path: Path
+) -> None:
     """GIVEN fork, exec, vfork, posix_spawn, shells, multiprocessing and grandchildren WHEN the command is launched.
 
     THEN each is a process with its status, and the Python ones show the function that they are busy in.
     """
-    if interpreter.chroot is not None:
-        pytest.skip("children.py in a chroot is started by test_harmless; its children find no /proc there")
     output = tmp_path / "x.weft"
-    program = [*interpreter.command, interpreter.inside(TARGETS / "children.py"), "3"]
+    program = [*interpreter.command, interpreter.inside(target_folder(interpreter) / "children.py"), "3"]
     run = run_weft("record", "-s", "-r", "500", "-o", output, "--", *program, env=target_env())
     assert run.returncode == 0, run.stderr
     _, told = map(json.loads, run.stdout.splitlines())
