@@ -237,7 +237,7 @@ void Sampler::take_stop(pid_t tid, const tracer::Stop& stop) {
     if (sample) {
         account_hold(*thread, look.stat, seen_ns);
         if (!retake(*thread, look.loss)) {
-            account_stopped(*thread, look);
+            account_look(*thread, look);
         }
     }
 }

@@ -101,7 +101,7 @@ class Sampler {
     bool retake(SampledThread& thread, Loss loss);
     Look look_at_stopped(SampledThread& thread);
     void account_hold(SampledThread& thread, const SchedStat& stat, std::uint64_t seen_ns);
-    void account_stopped(SampledThread& thread, const Look& look);
+    void account_look(SampledThread& thread, const Look& look);
     void take_still(SampledThread& thread, const SchedStat& before, const ThreadActivity& activity, bool cpu_was_due);
     void take_moving(SampledThread& thread);
     Look look_at(SampledThread& thread, const ThreadPosition& position, PythonStack& stack);

@@ -154,7 +154,8 @@ void Sampler::account_hold(SampledThread& thread, const SchedStat& stat, std::ui
     }
 }
 
-void Sampler::account_stopped(SampledThread& thread, const Look& look) {
+// What the look at a running thread has come to; stack_ is what it saw.
+void Sampler::account_look(SampledThread& thread, const Look& look) {
     if (!look.taken) {
         lose(thread, look.loss);
         return;
@@ -222,17 +223,7 @@ void Sampler::take_moving(SampledThread& thread) {
         look.taken = false;
         look.loss = Loss::kExited;
     }
-    if (!look.taken) {
-        lose(thread, look.loss);
-        return;
-    }
-    const std::uint32_t stack = intern(thread);
-    const std::uint64_t now_ns = monotonic_ns();
-    if (options_.mode == Mode::kGil) {
-        account_holder(thread, now_ns, stack);
-    } else {
-        account_running(thread, now_ns, look.stat, stack);
-    }
+    account_look(thread, look);
 }
 
 // stack_ as a number; and what is to be said of it.

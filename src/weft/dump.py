@@ -18,7 +18,7 @@ from weft.collect.choose import tracer_of
 from weft.cpython.check import NotReadyError
 from weft.cpython.codes import Code
 from weft.cpython.frame_locals import LocalsReader
-from weft.cpython.locate import Runtime, find_runtime
+from weft.cpython.locate import Runtime, find_runtime, wait_for_runtime
 from weft.cpython.objects import ObjectError
 from weft.cpython.threads import ThreadState, gil_ranges, join, thread_names
 from weft.errors import CoreFileError, LayoutError, MemoryReadError, NotPythonError, TargetExitedError
@@ -28,7 +28,6 @@ from weft.target.core import Core
 from weft.target.process import Process
 from weft.target.syscalls import syscall_name
 
-_READY_TIME = 2.0  # seconds that a process may take to begin its Python
 _STOP_TIME = 1.0  # seconds that a running thread may take to stop, if it has to wait for a CPU
 _ATTEMPTS = 5  # to read a thread that moves
 
@@ -81,7 +80,7 @@ def dump_process(pid: int, *, with_locals: bool = False) -> Dump:
     NoSuchProcessError, PermissionDeniedError, NotPythonError, LayoutError, TargetExitedError.
     """
     process = Process(pid)
-    runtime = _wait_for_runtime(process)
+    runtime = wait_for_runtime(process)
     command = " ".join(process.command) or process.name
     memory = _native.ProcessMemory(pid)
     names, warnings = _names(memory, runtime)
@@ -132,17 +131,6 @@ def dump_core(path: Path, *, root: Path | None = None, with_locals: bool = False
 def _most_likely(problems: list[str]) -> str:
     """Return the problem that explains best why there is no Python: a truncation, else a file that is named so."""
     return next((line for line in problems if "truncated" in line or "python" in line), problems[0])
-
-
-def _wait_for_runtime(process: Process) -> Runtime:
-    deadline = time.monotonic() + _READY_TIME
-    while True:
-        try:
-            return find_runtime(process)
-        except NotReadyError as error:
-            if time.monotonic() > deadline:
-                raise LayoutError(f"{process} has not begun to run Python: {error}") from error
-            time.sleep(0.02)
 
 
 def _names(memory: _native.Memory, runtime: Runtime) -> tuple[dict[int, str], list[str]]:

@@ -19,8 +19,7 @@ from weft.collect.choose import Collector, choose
 from weft.collect.finder import Finder
 from weft.collect.recorder import Recorder
 from weft.collect.sampler import Mode, Sampler, events_of, pacer_of
-from weft.cpython.check import NotReadyError
-from weft.cpython.locate import Runtime, find_runtime
+from weft.cpython.locate import Runtime, wait_for_runtime
 from weft.errors import LayoutError, NotPythonError, OutputError, TargetError, TargetExitedError
 from weft.target.launch import Launched
 from weft.target.process import Process
@@ -28,7 +27,6 @@ from weft.target.process import Process
 _BATCH_WAIT = 0.25  # seconds
 _SEARCH_WAIT = 0.005  # while a process may become a Python program
 _MAPPINGS_PERIOD = 1.0  # seconds between looks for newly mapped libraries
-_READY_TIME = 5.0  # seconds that a process may take to begin its Python before we give up
 _MAX_BATCHES_BEHIND = 8  # batches written in one go before anything else is looked at
 
 
@@ -76,7 +74,7 @@ def record_process(pid: int, path: Path, options: Options, watch: Watch | None =
         raise TargetError("weft cannot record itself; record it from another process")
     process = Process(pid)
     collector = choose(options.collector, pid)
-    runtime = _wait_for_runtime(process, options)
+    runtime = _runtime_of(process, options)
     with _process_settings(), _Interrupts() as interrupts, _Recording(path, options, collector) as recording:
         if runtime:
             recording.recorder.expect(pid, runtime)
@@ -114,20 +112,14 @@ def record_command(command: Sequence[str], path: Path, options: Options, watch: 
     return recording.result(status)
 
 
-def _wait_for_runtime(process: Process, options: Options) -> Runtime | None:
-    """Find the Python of a process that may just have started; None if only its subprocesses may have one."""
-    deadline = time.monotonic() + _READY_TIME
-    while True:
-        try:
-            return find_runtime(process)
-        except NotReadyError as error:
-            if time.monotonic() > deadline:
-                raise LayoutError(f"process {process.pid} has not begun to run Python: {error}") from error
-            time.sleep(0.02)
-        except NotPythonError:
-            if options.subprocesses:
-                return None
-            raise
+def _runtime_of(process: Process, options: Options) -> Runtime | None:
+    """Return the Python of a process; None if only its subprocesses may have one."""
+    try:
+        return wait_for_runtime(process)
+    except NotPythonError:
+        if options.subprocesses:
+            return None
+        raise
 
 
 @contextmanager

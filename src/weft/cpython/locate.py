@@ -10,6 +10,7 @@ The module that holds it may have any name: python itself, libpython, a program 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -34,6 +35,8 @@ _LOCK_27 = "interpreter_lock"
 _GIL_36 = ("gil_cond", "gil_mutex", "switch_cond", "switch_mutex")
 _STATIC = ("_PyRuntime", "_PyThreadState_Current", "interp_head", _LOCK_27, *_GIL_36)
 _DYNAMIC = ("_PyRuntime", "_PyThreadState_Current")
+_READY_TIME = 5.0  # seconds that a process may take to begin its Python
+_READY_PAUSE = 0.02
 _CONDITION_SIZE = 48  # bytes of a pthread_cond_t, the larger of the two, on 64-bit glibc and musl
 
 
@@ -87,6 +90,18 @@ def find_runtime(target: int | Target) -> Runtime:
     if failure:
         raise failure
     raise NotPythonError(f"{target} runs no Python that weft knows")
+
+
+def wait_for_runtime(process: Process) -> Runtime:
+    """Find CPython in a process that may just have started. As find_runtime(), and LayoutError if it never begins."""
+    deadline = time.monotonic() + _READY_TIME
+    while True:
+        try:
+            return find_runtime(process)
+        except NotReadyError as error:
+            if time.monotonic() > deadline:
+                raise LayoutError(f"{process} has not begun to run Python: {error}") from error
+            time.sleep(_READY_PAUSE)
 
 
 def _candidates(target: Target, mappings: list[Mapping]) -> Iterator[_Candidate]:
