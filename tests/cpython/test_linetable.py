@@ -6,10 +6,10 @@ import json
 import subprocess
 
 import pytest
-from conftest import TARGETS, target_env
 from hypothesis import given
 from hypothesis import strategies as st
 from interpreters import Interpreter
+from running import TARGETS, target_env
 
 from weft.cpython.layout import Version
 from weft.cpython.linetable import NOWHERE, LineTable, LineTableError, Position

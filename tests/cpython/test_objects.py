@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 
 import pytest
-from conftest import StartTarget
 from hypothesis import given
 from hypothesis import strategies as st
 from interpreters import Interpreter
+from running import StartTarget
 
 from weft.cpython.layout import Layout, Version
 from weft.cpython.locate import find_runtime

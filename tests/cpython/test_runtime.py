@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import StartTarget, target_env
 from interpreters import Interpreter, all_interpreters
+from running import StartTarget, target_env
 
 from weft.cpython import check
 from weft.cpython.check import NotReadyError, prove

@@ -9,10 +9,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from conftest import StartTarget
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from interpreters import Interpreter, all_interpreters
+from running import StartTarget
 
 from weft.cpython import sources
 from weft.cpython.cache import cached_layout, keep_layout

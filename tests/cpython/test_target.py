@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import StartTarget
 from interpreters import all_interpreters
+from running import StartTarget
 
 from weft.cpython.locate import find_runtime
 from weft.errors import MemoryReadError, NoSuchProcessError, PermissionDeniedError, TargetExitedError

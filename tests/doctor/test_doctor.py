@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import StartTarget
 from interpreters import Interpreter, all_interpreters
+from running import StartTarget
 
 from weft import doctor
 from weft.doctor import Verdict

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import StartTarget, Target
 from dumps import dump, expected, newest, settle, shown, weft
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from interpreters import Interpreter
+from running import StartTarget, Target
 
 from weft.errors import WeftError
 from weft.target.core import Core

@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import StartTarget
 from dumps import dump, expected, newest, settle, shown, weft
 from interpreters import Interpreter
+from running import StartTarget
 
 from weft.dump import dump_process
 from weft.errors import WeftError

@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 import pytest
-from conftest import StartTarget
 from dumps import dump
 from interpreters import Interpreter
+from running import StartTarget
 
 from weft.cpython.values import MAX_VALUE
 

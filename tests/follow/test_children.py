@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import StartTarget, target_env
 from interpreters import Interpreter, all_interpreters
+from running import StartTarget, target_env
 from weft_command import LIMIT_S, WEFT, run_weft, running_weft, wait_until_traced
 
 from weft import Capture, Profile
@@ -110,6 +111,7 @@ def test_a_blocked_thread_that_becomes_another_program(tmp_path: Path) -> None:
         target.stdout.readline()
         with running_weft("record", "-p", target.pid, "-r", "200", "-o", output) as weft:
             wait_until_traced(target.pid, weft)
+            time.sleep(0.5)  # for a look at it before
             target.communicate(b"!")
             _, errors = weft.communicate()
             assert weft.returncode == 0, errors.decode()

@@ -18,8 +18,9 @@ from weft import Capture
 ECHO = """
 import os, sys
 data = sys.stdin.buffer.read()
-sys.stdout.buffer.write(data[::-1])
-sys.stdout.buffer.flush()
+rest = memoryview(data[::-1])
+while rest:  # a write to a pipe may be short, under any tracer and after SIGCONT
+    rest = rest[os.write(1, rest):]
 os.write(2, b"to stderr " + bytes(range(256)))
 """
 

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import StartTarget
 from interpreters import Interpreter, all_interpreters
+from running import StartTarget
 from weft_command import running_weft, wait_until_traced
 
 from weft import Capture

@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import StartTarget
 from interpreters import Interpreter
+from running import StartTarget
 from steady_check import assert_undisturbed
 from weft_command import cpu_ns, is_let_go, is_traced, start_weft, wait_until, wait_until_traced
 

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import StartTarget, Target
 from interpreters import Interpreter, all_interpreters
+from running import StartTarget, Target
 from steady_check import assert_undisturbed
 from weft_command import (
     assert_one_line,

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import StartTarget
 from interpreters import Interpreter
+from running import StartTarget
 from weft_command import task_states, wait_until
 
 from weft import Collector, Mode, Options, _native, record_process

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import StartTarget, Target
 from interpreters import Interpreter, all_interpreters
 from recordings import account_of, record, stacks_of
+from running import StartTarget, Target
 
 SECONDS = 2
 RATE_HZ = 5000

@@ -10,9 +10,9 @@ import os
 from pathlib import Path
 
 import pytest
-from conftest import StartTarget
 from interpreters import Interpreter
 from recordings import record, stacks_of
+from running import StartTarget
 
 from weft import Mode
 

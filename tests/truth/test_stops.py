@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import StartTarget, Target
 from interpreters import Interpreter
 from recordings import record, stacks_of
+from running import StartTarget, Target
 
 from weft import Capture
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
-from conftest import StartTarget
 from interpreters import Interpreter, all_interpreters
 from recordings import account_of, losses_of, record, stacks_of
+from running import StartTarget
 from storm_grammar import violation
 
 RATE_HZ = 5000
