@@ -89,7 +89,7 @@ def _ending(status: int) -> str:
     try:
         code = os.waitstatus_to_exitcode(status)
         return f"exit status {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
-    except (ValueError, OverflowError):  # a status or a signal that there is not: the capture is damaged or of another system
+    except (ValueError, OverflowError):  # no such status or signal: a damaged capture, or one of another system
         return f"ended with status {status:#x}"
 
 
