@@ -21,6 +21,7 @@ class Target:
     """A running target program. `ready` is what it told in its first line, a JSON object."""
 
     def __init__(self, command: list[str], env: dict[str, str]) -> None:
+        self.command = command
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed by end)
         self.process = subprocess.Popen(
             command,
