@@ -23,7 +23,9 @@ std::chrono::nanoseconds to_duration(double seconds) {
 // 0, or the errno with which the kernel refuses.
 int probe_cpu_clock(pid_t tid, bool user_only) {
     errno = 0;
-    return CpuClock::open(tid, kProbePeriod, user_only).valid() ? 0 : errno;
+    return CpuClock::open(tid, kProbePeriod, user_only ? CpuClock::Ticks::kWakeInUser : CpuClock::Ticks::kWake).valid()
+               ? 0
+               : errno;
 }
 
 }  // namespace

@@ -64,8 +64,9 @@ struct Account {
     std::uint64_t stacks_whole = 0;
     std::uint64_t stacks_truncated = 0;
     std::uint64_t stacks_incomplete = 0;  // whole, with a frame that had not started yet
-    std::uint64_t stacks_retaken = 0;     // stopped between two frames, and again a moment later
+    std::uint64_t stacks_retaken = 0;     // stopped between two frames, and again at the next tick
     std::uint64_t stacks_still = 0;       // taken without a stop, of a thread that provably did not run meanwhile
+    std::uint64_t stacks_moving = 0;      // read without a stop, in the kernel or by peek: two readings had to agree
     std::uint64_t holds = 0;              // stops
     std::uint64_t hold_ns_total = 0;
     std::uint64_t hold_ns_max = 0;

@@ -103,6 +103,7 @@ AttachResult Sampler::seize_all(SampledProcess& process) {
             const tracer::Result seized = tracer::seize(tid, options_.follow_processes);
             if (seized == tracer::Result::kOk) {
                 thread->trace = SampledThread::Trace::kRunning;
+                give_clock(*thread);
                 result = AttachResult::kOk;
                 found_new = true;
             } else if (seized == tracer::Result::kDenied && result == AttachResult::kGone) {
@@ -158,8 +159,10 @@ SampledThread* Sampler::add_thread(SampledProcess& process, pid_t tid, SampledTh
     thread->trace = trace;
     thread->files = std::move(files);
     thread->name = read_thread_name(process.pid, tid);
-    thread->python.inner_tid = read_thread_ids(tid).inner_tid;
-    open_cpu_clock(*thread);
+    thread->python.inner_tid = read_thread_status(tid).inner_tid;
+    if (trace != SampledThread::Trace::kNot || !options_.stop_threads) {
+        give_clock(*thread);
+    }
     tell(*thread, Event::Kind::kThreadStart);
     by_tid_[tid] = thread.get();
     return (process.threads[tid] = std::move(thread)).get();
@@ -220,9 +223,11 @@ void Sampler::take_stop(pid_t tid, const tracer::Stop& stop) {
         tracer::resume(tid, 0);
         return;
     }
+    const bool ticked = stop.kind == tracer::Stop::Kind::kSignal && stop.signal == kTickSignal &&
+                        thread->clock.stops() && tracer::is_signal_of(tid, thread->clock.descriptor());
     // Whatever it stopped for, it stands still now.
-    const bool sample = thread->trace == SampledThread::Trace::kInterrupted;
     const std::uint64_t seen_ns = monotonic_ns();
+    const bool sample = ticked ? is_due(*thread, seen_ns) : thread->trace == SampledThread::Trace::kInterrupted;
     Look look;
     if (sample) {
         look = look_at_stopped(*thread);
@@ -231,29 +236,42 @@ void Sampler::take_stop(pid_t tid, const tracer::Stop& stop) {
         tracer::listen(tid);
         thread->trace = SampledThread::Trace::kListening;
     } else {
-        tracer::resume(tid, stop.signal);
+        tracer::resume(tid, ticked ? 0 : stop.signal);
         thread->trace = SampledThread::Trace::kRunning;
     }
     if (sample) {
-        account_hold(*thread, look.stat, seen_ns);
-        if (!retake(*thread, look.loss)) {
-            account_look(*thread, look);
+        account_hold(*thread, look.stat, seen_ns, ticked);
+        account_look(*thread, look);
+    }
+}
+
+// A stop is reported once. Where the target is a child of our own process, another of our threads that waits for it takes
+// the report away (wait(2) is for all threads), and the target would stand still for ever.
+void Sampler::free_unreported() {
+    for (const auto& [tid, thread] : by_tid_) {
+        int signal = 0;
+        if (thread->trace != SampledThread::Trace::kRunning || !tracer::in_stop(tid, signal)) {
+            thread->unreported = 0;
+        } else if (++thread->unreported > 1) {  // not one whose report is on the way
+            const bool ours = signal == kTickSignal && tracer::is_signal_of(tid, thread->clock.descriptor());
+            tracer::resume(tid, ours ? 0 : signal);
+            thread->unreported = 0;
         }
     }
 }
 
 // A task that the kernel has seized for us because its maker was: a thread, or the first thread of a new process.
 SampledThread* Sampler::adopt(pid_t tid) {
-    const ThreadIds ids = read_thread_ids(tid);
-    if (ids.process == 0) {
+    const ThreadStatus status = read_thread_status(tid);
+    if (status.process == 0) {
         return nullptr;
     }
-    SampledProcess* process = find_process(ids.process);
+    SampledProcess* process = find_process(status.process);
     if (process == nullptr) {
         if (!options_.follow_processes) {
             return nullptr;
         }
-        process = &add_child(ids.process, find_process(ids.parent));
+        process = &add_child(status.process, find_process(status.parent));
     }
     return add_thread(*process, tid, SampledThread::Trace::kRunning);
 }

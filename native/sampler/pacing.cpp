@@ -1,9 +1,10 @@
 // When a thread is due.
 //
-// A running thread is paced by its own CPU clock where the kernel gives us one; then ticks of the wall clock only look
-// for threads that have come to rest. Where it does not, the wall clock's ticks find the running threads too. A thread
-// that has stood still for a time is looked at again after a tenth of that time, so that hundreds of idle threads cost
-// next to nothing.
+// A running thread is paced by its own CPU clock where the kernel gives us one. Ticks in user mode stop it there and then;
+// ticks in the kernel come from a second clock and only wake us, since a stop would interrupt the system call. Then ticks
+// of the wall clock only look for threads that have come to rest. Where there is no clock, the wall clock's ticks find the
+// running threads too. A thread that has stood still for a time is looked at again after a tenth of that time, so that
+// hundreds of idle threads cost next to nothing.
 
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
@@ -25,7 +26,12 @@ constexpr std::uint64_t kNever = ~0ULL;
 constexpr std::uint64_t kRestPeriods = 8;
 // Ticks are shifted by up to an eighth of the period either way, against lockstep with what they measure.
 constexpr std::uint64_t kJitterParts = 8;
-constexpr std::uint32_t kSamplesPerPeriod = 8;  // the CPU clock's period is drawn anew every so many samples
+constexpr std::uint32_t kSamplesPerPeriod = 64;  // the clock's period is drawn anew every so many samples
+constexpr std::uint64_t kLeavesStop = 20'000;    // ns in which a thread that is let go has left the kernel, and more
+constexpr std::int64_t kNoTickPeriods = 2;       // of CPU time without a tick: it was spent in the kernel
+constexpr std::int64_t kLostTickPeriods = 16;    // the clock's ticks do not arrive
+
+bool is_refusal(int error) { return error == EACCES || error == EPERM || error == ENOSYS; }
 
 }  // namespace
 
@@ -111,31 +117,47 @@ void Sampler::check(SampledThread& thread, std::uint64_t now_ns) {
         return;
     }
     if (thread.clock.valid()) {
-        // Ticks of its own clock pace it; but where they are not given in kernel mode, a thread that has used twice its
-        // period without one is in the kernel.
-        if (own_clock_is_exact(thread) || thread.timeline.unclaimed_cpu_ns(stat) < 2 * period_ns_) {
+        const std::int64_t unticked = thread.timeline.unclaimed_cpu_ns(stat);
+        if (unticked < kNoTickPeriods * static_cast<std::int64_t>(period_ns_)) {
             return;
         }
+        if (thread.clock.stops() && unticked > kLostTickPeriods * static_cast<std::int64_t>(period_ns_)) {
+            choose_clock(thread);  // the program has blocked the signal, perhaps
+        }
+        if (thread.kernel_clock.valid() || (!thread.clock.stops() && !user_only_)) {
+            return;
+        }
+        open_kernel_clock(thread);
     } else if (was_due != 0 && now_ns > was_due + period_ns_) {
         const std::uint64_t late = (now_ns - was_due) / period_ns_;
         batch_.account.samples_wanted += late;
         batch_.account.samples_late += late;
         thread.process.losses.add(Loss::kLate, late, 0);
     }
-    stop_to_sample(thread, now_ns);
+    sample_running(thread, now_ns);
 }
 
+// It runs on and on: its own clock will do, and the wall clock only has to find out when it comes to rest. (A thread that
+// runs and blocks in turns is looked at at every tick, or else we would see it run only.)
+void Sampler::paced(SampledThread& thread, std::uint64_t now_ns) {
+    thread.blocked.reset();
+    const bool all_ticks = own_clock_is_exact(thread) && (!thread.clock.stops() || thread.kernel_clock.valid());
+    if (options_.mode == Mode::kCpu && all_ticks) {
+        thread.next_check_ns = kNever;
+    } else if (now_ns >= thread.blocks_until_ns) {
+        thread.next_check_ns = now_ns + kRestPeriods * period_ns_;
+    }
+}
+
+// A tick that woke us.
 void Sampler::cpu_tick(SampledThread& thread) {
     const std::uint64_t now_ns = monotonic_ns();
     if (options_.mode == Mode::kGil || thread.process.launching) {
         return;
     }
-    if (options_.mode == Mode::kCpu && !user_only_) {
-        thread.next_check_ns = kNever;
-    } else if (now_ns >= thread.blocks_until_ns) {
-        // It runs on and on: its own clock will do, and the wall clock only has to find out when it comes to rest. (A
-        // thread that runs and blocks in turns is looked at at every tick, or else we would see it run only.)
-        thread.next_check_ns = now_ns + kRestPeriods * period_ns_;
+    if (const auto tick_ns = thread.kernel_clock.last_tick_ns();
+        tick_ns && *tick_ns >= thread.stopped_ns && *tick_ns < thread.released_ns + kLeavesStop) {
+        return;  // it was in the kernel because we had stopped it
     }
     if (thread.trace == SampledThread::Trace::kInterrupted) {
         ++batch_.account.samples_wanted;
@@ -143,9 +165,11 @@ void Sampler::cpu_tick(SampledThread& thread) {
         thread.process.losses.add(Loss::kLate, 1, 0);
         return;
     }
+    if (!std::exchange(thread.grown, true) && !thread.clock.stops()) {
+        choose_clock(thread);  // a thread is born with all signals blocked, and has unblocked them by now
+    }
     if (thread.files.activity().kind != ThreadActivity::Kind::kBlocked) {
-        thread.blocked.reset();
-        stop_to_sample(thread, now_ns);
+        sample_running(thread, now_ns);
         return;
     }
     SchedStat stat;
@@ -166,7 +190,7 @@ void Sampler::gil_tick(SampledProcess& process, std::uint64_t now_ns) {
             if (!process.python->is(thread->python, holder)) {
                 continue;
             }
-            thread->gil_weight_ns = now_ns - since;
+            thread->gil_weight_ns += now_ns - since;
             SchedStat stat;
             if (thread->trace == SampledThread::Trace::kInterrupted || !thread->files.read(stat)) {
                 break;
@@ -175,38 +199,67 @@ void Sampler::gil_tick(SampledProcess& process, std::uint64_t now_ns) {
             if (activity.kind == ThreadActivity::Kind::kBlocked) {
                 take_still(*thread, stat, activity, false);
             } else if (activity.kind != ThreadActivity::Kind::kGone) {
-                stop_to_sample(*thread, now_ns);
+                sample_running(*thread, now_ns);
             }
             break;
         }
     }
 }
 
-void Sampler::open_cpu_clock(SampledThread& thread) {
+// Gives the thread the clock that disturbs it least: one that stops it by itself, if the signal for that means nothing to
+// the program.
+void Sampler::choose_clock(SampledThread& thread) {
+    thread.clock = CpuClock();
+    thread.kernel_clock = CpuClock();
     if (clocks_refused_ || options_.mode == Mode::kGil) {
         return;
     }
-    thread.clock = CpuClock::open(thread.tid, jittered(period_ns_), user_only_);
-    if (!thread.clock.valid() && (errno == EACCES || errno == EPERM) && !user_only_ && batch_.account.cpu_clocks == 0) {
-        user_only_ = true;
-        thread.clock = CpuClock::open(thread.tid, jittered(period_ns_), user_only_);
-        // Seccomp filters and strict settings refuse the system call as such: do not ask again for every thread.
-        clocks_refused_ = !thread.clock.valid() && (errno == EACCES || errno == EPERM || errno == ENOSYS);
+    bool opened = false;
+    if (thread.trace != SampledThread::Trace::kNot && read_thread_status(thread.tid).ignores(kTickSignal)) {
+        opened = open_clock(thread, thread.clock, CpuClock::Ticks::kStopInUser);
+    } else {
+        opened = !user_only_ && open_clock(thread, thread.clock, CpuClock::Ticks::kWake);
+        if (!opened && (user_only_ || is_refusal(errno))) {
+            user_only_ = true;
+            opened = open_clock(thread, thread.clock, CpuClock::Ticks::kWakeInUser);
+        }
     }
-    if (!thread.clock.valid()) {
-        ++batch_.account.cpu_clocks_refused;
-        return;
-    }
-    ++batch_.account.cpu_clocks;
-    epoll_event event{};
-    event.events = EPOLLIN;
-    event.data.u64 = kClockTag | static_cast<std::uint32_t>(thread.tid);
-    epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, thread.clock.descriptor(), &event);
+    // Seccomp filters and strict settings refuse the system call as such: do not ask again for every thread.
+    clocks_refused_ = !opened && is_refusal(errno) && batch_.account.cpu_clocks == 0;
 }
 
-void Sampler::vary_cpu_clock(SampledThread& thread) {
-    if (thread.clock.valid() && ++thread.samples % kSamplesPerPeriod == 0) {
-        thread.clock.set_period(jittered(period_ns_));
+// The clock of a thread that we can sample from now on.
+void Sampler::give_clock(SampledThread& thread) {
+    choose_clock(thread);
+    ++(thread.clock.valid() ? batch_.account.cpu_clocks : batch_.account.cpu_clocks_refused);
+}
+
+void Sampler::open_kernel_clock(SampledThread& thread) {
+    if (!user_only_ && !open_clock(thread, thread.kernel_clock, CpuClock::Ticks::kWakeInKernel)) {
+        user_only_ = is_refusal(errno);
+    }
+}
+
+bool Sampler::open_clock(SampledThread& thread, CpuClock& clock, CpuClock::Ticks ticks) {
+    clock = CpuClock::open(thread.tid, jittered(period_ns_), ticks);
+    if (clock.valid() && !clock.stops()) {
+        epoll_event event{};
+        event.events = EPOLLIN;
+        event.data.u64 = kClockTag | static_cast<std::uint32_t>(thread.tid);
+        epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, clock.descriptor(), &event);
+    }
+    return clock.valid();
+}
+
+// Each change interrupts the CPU that the thread ran on last.
+void Sampler::vary_clocks(SampledThread& thread) {
+    if (++thread.samples % kSamplesPerPeriod != 0) {
+        return;
+    }
+    for (const CpuClock* clock : {&thread.clock, &thread.kernel_clock}) {
+        if (clock->valid()) {
+            clock->set_period(jittered(period_ns_));
+        }
     }
 }
 

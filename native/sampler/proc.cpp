@@ -152,22 +152,26 @@ std::string read_thread_name(pid_t pid, pid_t tid) {
     return name;
 }
 
-ThreadIds read_thread_ids(pid_t tid) {
-    ThreadIds ids;
+ThreadStatus read_thread_status(pid_t tid) {
+    ThreadStatus told;
     // /proc/TID is there for every thread, though it is not listed.
     const std::string status = read_file("/proc/" + std::to_string(tid) + "/status");
     std::string_view field = status_field(status, "\nTgid:");
-    static_cast<void>(next_number(field, ids.process));
+    static_cast<void>(next_number(field, told.process));
     field = status_field(status, "\nPPid:");
-    static_cast<void>(next_number(field, ids.parent));
+    static_cast<void>(next_number(field, told.parent));
     // NSpid: one number a namespace, the innermost last (kernel 4.1).
     field = status_field(status, "\nNSpid:");
-    while (next_number(field, ids.inner_tid)) {
+    while (next_number(field, told.inner_tid)) {
     }
-    if (ids.inner_tid == 0) {
-        ids.inner_tid = tid;
+    if (told.inner_tid == 0) {
+        told.inner_tid = tid;
     }
-    return ids;
+    field = status_field(status, "\nSigBlk:");
+    static_cast<void>(next_number(field, told.blocked, 16));
+    field = status_field(status, "\nSigCgt:");
+    static_cast<void>(next_number(field, told.caught, 16));
+    return told;
 }
 
 std::uint64_t monotonic_ns() { return read_clock(CLOCK_MONOTONIC); }

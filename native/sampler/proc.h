@@ -53,13 +53,18 @@ std::vector<pid_t> list_threads(pid_t pid);
 std::vector<pid_t> list_children(pid_t pid);  // of all its threads
 std::string read_thread_name(pid_t pid, pid_t tid);
 
-// What /proc/PID/task/TID/status says of ids: the process, and the thread's number in its own pid namespace.
-struct ThreadIds {
+// What /proc/TID/status says of a thread.
+struct ThreadStatus {
     pid_t process = 0;  // 0: gone
     pid_t parent = 0;
-    pid_t inner_tid = 0;
+    pid_t inner_tid = 0;        // its number in its own pid namespace
+    std::uint64_t blocked = 0;  // signals that it has blocked, bit 0 for signal 1
+    std::uint64_t caught = 0;   // signals that the process has handlers for
+
+    // Whether the signal means nothing to the program: it neither waits for it nor handles it.
+    bool ignores(int signal) const { return (((blocked | caught) >> (signal - 1)) & 1) == 0; }
 };
-ThreadIds read_thread_ids(pid_t tid);
+ThreadStatus read_thread_status(pid_t tid);
 
 std::uint64_t monotonic_ns();
 std::uint64_t own_cpu_ns();  // of the calling thread

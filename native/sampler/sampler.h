@@ -85,9 +85,14 @@ class Sampler {
     void check(SampledThread& thread, std::uint64_t now_ns);
     void cpu_tick(SampledThread& thread);
     void gil_tick(SampledProcess& process, std::uint64_t now_ns);
-    void open_cpu_clock(SampledThread& thread);
-    void vary_cpu_clock(SampledThread& thread);
+    void paced(SampledThread& thread, std::uint64_t now_ns);
+    void choose_clock(SampledThread& thread);
+    void give_clock(SampledThread& thread);
+    bool open_clock(SampledThread& thread, CpuClock& clock, CpuClock::Ticks ticks);
+    void open_kernel_clock(SampledThread& thread);
+    void vary_clocks(SampledThread& thread);
     std::uint64_t jittered(std::uint64_t ns);
+    // Whether it is known of every period of its CPU time that it is over.
     bool own_clock_is_exact(const SampledThread& thread) const { return thread.clock.valid() && !user_only_; }
 
     // taking.cpp
@@ -95,18 +100,22 @@ class Sampler {
         bool taken = false;  // stack_ holds the thread's stack
         Loss loss = Loss::kNone;
         SchedStat stat;
+        bool moving = false;  // the thread may have run meanwhile
     };
-    void stop_to_sample(SampledThread& thread, std::uint64_t now_ns);
-    void stop_thread(SampledThread& thread);
-    bool retake(SampledThread& thread, Loss loss);
+    void sample_running(SampledThread& thread, std::uint64_t now_ns);
+    void interrupt(SampledThread& thread, std::uint64_t now_ns);
+    bool is_due(SampledThread& thread, std::uint64_t now_ns);
+    bool leave_to_next_tick(SampledThread& thread, Loss loss);
+    Timeline::Claim claim(const SampledThread& thread, bool exact) const;
+    void spare(SampledThread& thread, std::uint64_t spent_ns);
     Look look_at_stopped(SampledThread& thread);
-    void account_hold(SampledThread& thread, const SchedStat& stat, std::uint64_t seen_ns);
+    void account_hold(SampledThread& thread, const SchedStat& stat, std::uint64_t seen_ns, bool ticked);
     void account_look(SampledThread& thread, const Look& look);
     void take_still(SampledThread& thread, const SchedStat& before, const ThreadActivity& activity, bool cpu_was_due);
     void take_moving(SampledThread& thread);
     Look look_at(SampledThread& thread, const ThreadPosition& position, PythonStack& stack);
     std::uint32_t intern(SampledThread& thread);
-    void account_running(SampledThread& thread, std::uint64_t now_ns, const SchedStat& stat, std::uint32_t stack);
+    void account_running(SampledThread& thread, std::uint64_t now_ns, const Look& look, std::uint32_t stack);
     void account_holder(SampledThread& thread, std::uint64_t now_ns, std::uint32_t stack);
     void lose(SampledThread& thread, Loss loss);
     bool behind();
@@ -124,6 +133,7 @@ class Sampler {
     void scan_threads(SampledProcess& process);
     void take_stops();
     void take_stop(pid_t tid, const tracer::Stop& stop);
+    void free_unreported();
     SampledThread* adopt(pid_t tid);
     void replaced_by_exec(SampledThread& thread);
     void end_thread(SampledThread& thread);

@@ -16,30 +16,45 @@ constexpr std::uint64_t kAgain = 1000 * kMillisecond;  // before a thread that i
 // A kernel keeps the account of a running thread up to date at its scheduler's tick: 10 ms at 100 Hz.
 constexpr std::uint64_t kSchedulerTick = 10 * kMillisecond;
 constexpr int kMaxRetakes = 5;
+constexpr int kMovingLooks = 6;
 constexpr std::uint64_t kBlocksPeriods = 100;
 // A thread that is held for long (a stack of 100,000 frames) is left alone for so many times as long, so that it loses
 // a few percent of its time at most.
 constexpr std::uint64_t kLongHold = kMillisecond;
 constexpr std::uint64_t kSparedHolds = 30;
 constexpr std::size_t kDeepStack = 1000;  // a shallow one is read at once, but for what else the CPU had to do
-constexpr long kRetakePause = 25'000;     // ns; twice as long each time
 
 }  // namespace
 
-void Sampler::stop_to_sample(SampledThread& thread, std::uint64_t now_ns) {
+// A tick has come for a thread that runs; whether its sample is to be taken.
+bool Sampler::is_due(SampledThread& thread, std::uint64_t now_ns) {
+    paced(thread, now_ns);
     ++batch_.account.samples_wanted;
     if (behind()) {
         lose(thread, Loss::kBehind);
-        return;
-    }
-    if (!options_.stop_threads) {
-        take_moving(thread);
-        return;
+        return false;
     }
     if (now_ns < thread.spared_until_ns) {
         lose(thread, Loss::kSpared);
+        return false;
+    }
+    return true;
+}
+
+// For ticks that do not stop the thread by themselves.
+void Sampler::sample_running(SampledThread& thread, std::uint64_t now_ns) {
+    if (!is_due(thread, now_ns)) {
         return;
     }
+    if (!options_.stop_threads || thread.clock.stops()) {
+        // Its own clock stops it in user mode, so it is in the kernel: a stop would cut its system call short.
+        take_moving(thread);
+    } else {
+        interrupt(thread, now_ns);
+    }
+}
+
+void Sampler::interrupt(SampledThread& thread, std::uint64_t now_ns) {
     if (thread.trace == SampledThread::Trace::kNot) {
         const tracer::Result seized = tracer::seize(thread.tid, options_.follow_processes);
         if (seized != tracer::Result::kOk) {
@@ -48,12 +63,8 @@ void Sampler::stop_to_sample(SampledThread& thread, std::uint64_t now_ns) {
             return;
         }
         thread.trace = SampledThread::Trace::kRunning;
+        give_clock(thread);
     }
-    thread.retakes = 0;
-    stop_thread(thread);
-}
-
-void Sampler::stop_thread(SampledThread& thread) {
     thread.interrupted_ns = monotonic_ns();
     if (tracer::interrupt(thread.tid) != tracer::Result::kOk) {
         lose(thread, Loss::kExited);
@@ -105,57 +116,74 @@ Sampler::Look Sampler::look_at_stopped(SampledThread& thread) {
             look.loss = Loss::kGilMoved;
         }
     }
-    vary_cpu_clock(thread);
+    vary_clocks(thread);
     return look;
 }
 
 // The interpreter links its frames in a few instructions, in whatever order the compiler has put them; a thread that is
-// stopped among them has no whole chain of frames. Some microseconds later it has.
-bool Sampler::retake(SampledThread& thread, Loss loss) {
+// stopped among them has no whole chain of frames. At the next tick it has: its time is left to that.
+bool Sampler::leave_to_next_tick(SampledThread& thread, Loss loss) {
     switch (loss) {
         case Loss::kUnreadable:
         case Loss::kCycle:
         case Loss::kNotAFrame:
         case Loss::kNotCode:
         case Loss::kBetween: break;
-        default: return false;
+        case Loss::kTorn:
+            if (thread.clock.stops()) {
+                break;  // it has left the kernel
+            }
+            [[fallthrough]];
+        default: thread.retakes = 0; return false;
     }
     if (thread.retakes == kMaxRetakes) {
         return false;
     }
     ++thread.retakes;
+    --batch_.account.samples_wanted;
     ++batch_.account.stacks_retaken;
-    // Stopped again at once it would not have run one instruction: the stop is taken on the way back to user mode. And it
-    // may need our CPU to run on. It happens to one sample in hundreds, so the sampler can wait.
-    const timespec pause{0, kRetakePause << thread.retakes};
-    nanosleep(&pause, nullptr);
-    stop_thread(thread);
     return true;
 }
 
-// When exactly the thread stopped is not known. It was told to at the earliest, and what it has not spent running or
-// waiting for a CPU since its last stop is all that it can have been held for. The hold is told as what it was at most.
-void Sampler::account_hold(SampledThread& thread, const SchedStat& stat, std::uint64_t seen_ns) {
+// A tick says when it stopped the thread. When an interrupt did is not known: the thread was told to at the earliest, and
+// what it has not spent running or waiting for a CPU since its last stop is all that it can have been held for. The hold
+// is told as what it was at most.
+void Sampler::account_hold(SampledThread& thread, const SchedStat& stat, std::uint64_t seen_ns, bool ticked) {
     const std::uint64_t now_ns = monotonic_ns();
-    const std::uint64_t least = now_ns - seen_ns;
-    std::uint64_t most = now_ns - thread.interrupted_ns;
-    if (thread.released) {
-        const std::uint64_t busy =
-            (stat.cpu_ns - thread.released->cpu_ns) + (stat.delay_ns - thread.released->delay_ns);
-        const std::uint64_t since = now_ns - thread.released_ns;
-        most = std::min(most, since - std::min(since, busy));
+    std::uint64_t least = now_ns - seen_ns;
+    std::uint64_t most = least;
+    if (ticked) {
+        if (const std::optional<std::uint64_t> tick_ns = thread.clock.last_tick_ns(); tick_ns && *tick_ns < now_ns) {
+            least = most = now_ns - *tick_ns;
+        }
+    } else {
+        most = now_ns - thread.interrupted_ns;
+        if (thread.released) {
+            const std::uint64_t busy =
+                (stat.cpu_ns - thread.released->cpu_ns) + (stat.delay_ns - thread.released->delay_ns);
+            const std::uint64_t since = now_ns - thread.released_ns;
+            most = std::min(most, since - std::min(since, busy));
+        }
     }
+    thread.stopped_ns = now_ns - least;
     thread.released = stat;
     thread.released_ns = now_ns;
     thread.timeline.held(least);
     holds_.add(std::max(least, most));
-    if (least > kLongHold && stack_.frames.size() > kDeepStack) {
-        thread.spared_until_ns = now_ns + kSparedHolds * least;
+    spare(thread, now_ns - seen_ns);
+}
+
+void Sampler::spare(SampledThread& thread, std::uint64_t spent_ns) {
+    if (spent_ns > kLongHold && stack_.frames.size() > kDeepStack) {
+        thread.spared_until_ns = monotonic_ns() + kSparedHolds * spent_ns;
     }
 }
 
 // What the look at a running thread has come to; stack_ is what it saw.
 void Sampler::account_look(SampledThread& thread, const Look& look) {
+    if (leave_to_next_tick(thread, look.loss)) {
+        return;
+    }
     if (!look.taken) {
         lose(thread, look.loss);
         return;
@@ -165,7 +193,7 @@ void Sampler::account_look(SampledThread& thread, const Look& look) {
     if (options_.mode == Mode::kGil) {
         account_holder(thread, now_ns, stack);
     } else {
-        account_running(thread, now_ns, look.stat, stack);
+        account_running(thread, now_ns, look, stack);
     }
 }
 
@@ -198,7 +226,7 @@ void Sampler::take_still(SampledThread& thread, const SchedStat& before, const T
     }
     if (cpu_was_due) {
         // It used up its period and came to rest before we did.
-        account_running(thread, now_ns, look.stat, stack);
+        account_running(thread, now_ns, look, stack);
     }
     if (options_.mode == Mode::kWall) {
         const bool in_gil = activity.syscall == SYS_futex && thread.process.python &&
@@ -207,23 +235,36 @@ void Sampler::take_still(SampledThread& thread, const SchedStat& before, const T
     }
 }
 
-// Collector peek: a stack counts only if two readings of it agree.
+// Without a stop: collector peek, and threads in the kernel. A stack counts only if two readings of it agree.
 void Sampler::take_moving(SampledThread& thread) {
+    const std::uint64_t begin_ns = monotonic_ns();
     Look look = look_at(thread, {}, stack_);
-    if (look.taken) {
-        look_at(thread, {}, second_look_);
-        if (stack_.frames != second_look_.frames || stack_.loss != second_look_.loss) {
-            look.taken = false;
-            look.loss = Loss::kTorn;
-        }
-    } else if (look.loss != Loss::kNoRuntime && look.loss != Loss::kExited) {
+    bool agree = false;
+    for (int i = 1; i < kMovingLooks && !agree && look.loss != Loss::kNoRuntime; ++i) {
+        std::swap(stack_, second_look_);
+        const Look second = look_at(thread, {}, stack_);
+        agree = look.taken && second.taken && stack_.frames == second_look_.frames && stack_.loss == second_look_.loss;
+        look = second;
+    }
+    if (!agree && look.loss != Loss::kNoRuntime) {
+        look.taken = false;
         look.loss = Loss::kTorn;
     }
+    look.moving = true;
+    ++batch_.account.stacks_moving;
+    spare(thread, monotonic_ns() - begin_ns);
     if (!thread.files.read(look.stat)) {
         look.taken = false;
         look.loss = Loss::kExited;
     }
     account_look(thread, look);
+}
+
+Timeline::Claim Sampler::claim(const SampledThread& thread, bool exact) const {
+    if (own_clock_is_exact(thread) && options_.stop_threads) {
+        return {true, exact, 2 * period_ns_};
+    }
+    return {false, exact, std::max(8 * period_ns_, kSchedulerTick)};
 }
 
 // stack_ as a number; and what is to be said of it.
@@ -256,16 +297,11 @@ std::uint32_t Sampler::intern(SampledThread& thread) {
     return stacks_.intern(stack_.frames, root);
 }
 
-void Sampler::account_running(SampledThread& thread, std::uint64_t now_ns, const SchedStat& stat, std::uint32_t stack) {
-    // A tick that came late must not stretch its sample over the ticks that it missed.
-    std::uint64_t max_claim = 2 * period_ns_;
-    if (!own_clock_is_exact(thread) || !options_.stop_threads) {
-        max_claim = std::max(8 * period_ns_, kSchedulerTick);
-    }
-    if (thread.timeline.unseen_blocked_ns(now_ns, stat) > period_ns_ / 8) {
+void Sampler::account_running(SampledThread& thread, std::uint64_t now_ns, const Look& look, std::uint32_t stack) {
+    if (thread.timeline.unseen_blocked_ns(now_ns, look.stat) > period_ns_ / 8) {
         thread.blocks_until_ns = now_ns + kBlocksPeriods * period_ns_;
     }
-    const std::uint64_t over = thread.timeline.add_running(now_ns, stat, stack, max_claim);
+    const std::uint64_t over = thread.timeline.add_running(now_ns, look.stat, stack, claim(thread, !look.moving));
     if (over != 0) {
         const std::uint64_t late = (over + period_ns_ / 2) / period_ns_;
         batch_.account.samples_wanted += late;
@@ -275,8 +311,9 @@ void Sampler::account_running(SampledThread& thread, std::uint64_t now_ns, const
 }
 
 void Sampler::account_holder(SampledThread& thread, std::uint64_t now_ns, std::uint32_t stack) {
-    const std::uint64_t weight = std::min(thread.gil_weight_ns, 2 * period_ns_);
-    if (const std::uint64_t over = thread.gil_weight_ns - weight; over != 0) {
+    const std::uint64_t since_ns = std::exchange(thread.gil_weight_ns, 0);
+    const std::uint64_t weight = std::min(since_ns, 2 * period_ns_);
+    if (const std::uint64_t over = since_ns - weight; over != 0) {
         const std::uint64_t late = (over + period_ns_ / 2) / period_ns_;
         batch_.account.samples_wanted += late;
         batch_.account.samples_late += late;
@@ -287,10 +324,10 @@ void Sampler::account_holder(SampledThread& thread, std::uint64_t now_ns, std::u
 
 // A sample that was due and has no stack. The time that it would have stood for is counted, not given to another.
 void Sampler::lose(SampledThread& thread, Loss loss) {
-    std::uint64_t weight = thread.gil_weight_ns;
+    std::uint64_t weight = std::exchange(thread.gil_weight_ns, 0);
     if (options_.mode != Mode::kGil) {
         SchedStat stat;
-        weight = thread.files.read(stat) ? thread.timeline.skip_running(stat) : 0;
+        weight = thread.files.read(stat) ? thread.timeline.skip_running(stat, claim(thread, false)) : 0;
     }
     thread.process.losses.add(loss, 1, weight);
 }

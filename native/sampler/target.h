@@ -44,6 +44,7 @@ struct SampledThread {
     Trace trace = Trace::kNot;
     ThreadFiles files;
     CpuClock clock;
+    CpuClock kernel_clock;  // where `clock` does not tick in the kernel, and the thread is there often
     Timeline timeline;
     PythonThread python;
     std::uint64_t next_check_ns = 0;  // when the wall clock's ticks look at it again
@@ -51,13 +52,16 @@ struct SampledThread {
     std::optional<SchedStat> blocked;
     std::uint64_t blocked_ns = 0;
     std::uint64_t interrupted_ns = 0;   // when it was told to stop
-    std::optional<SchedStat> released;  // when it was last stopped
+    std::uint64_t stopped_ns = 0;       // when it was last stopped
+    std::optional<SchedStat> released;  // its account then
     std::uint64_t released_ns = 0;      // when that stop ended
     std::uint64_t spared_until_ns = 0;  // it has been held for long
     // It blocks between its samples, so that ticks of the wall clock have to look for where, at least until then.
     std::uint64_t blocks_until_ns = 0;
     std::uint32_t samples = 0;
-    int retakes = 0;                  // of the sample that is due
+    bool grown = false;               // its clock has woken us once
+    int unreported = 0;               // publications in a row at which it was in a stop that nobody has told us of
+    int retakes = 0;                  // how often in a row its stack could not be told
     std::uint64_t gil_weight_ns = 0;  // mode gil: the time that its next sample stands for
 };
 

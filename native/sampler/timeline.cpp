@@ -4,6 +4,13 @@
 
 namespace weft {
 
+namespace {
+
+constexpr std::int64_t kCatchUp = 16;  // ticks over which claims fall into step with the CPU time
+constexpr std::int64_t kMaxOwed = 8;   // periods that claims may be behind it: more have had no tick at all
+
+}  // namespace
+
 Timeline::Timeline(Mode mode, std::uint64_t period_ns, std::uint64_t now_ns, const SchedStat& now)
     : mode_(mode),
       period_ns_(period_ns),
@@ -35,12 +42,23 @@ void Timeline::end_standing(std::uint64_t now_ns, std::uint64_t weight_ns) {
     }
 }
 
+Timeline::Claimed Timeline::claim_cpu(const SchedStat& stat, const Claim& claim) {
+    const std::int64_t unclaimed = unclaimed_cpu_ns(stat);
+    const auto period = static_cast<std::int64_t>(period_ns_);
+    const std::int64_t correction = claim.exact ? (unclaimed - period) / kCatchUp : 0;
+    const std::int64_t wanted = claim.own_tick ? period + correction : unclaimed;
+    const std::int64_t claimed = std::clamp<std::int64_t>(wanted, 0, static_cast<std::int64_t>(claim.most_ns));
+    const std::int64_t may_stay = claim.own_tick ? kMaxOwed * period : 0;
+    const std::int64_t over = std::max<std::int64_t>(0, unclaimed - claimed - may_stay);
+    cpu_mark_ += static_cast<std::uint64_t>(claimed + over);
+    return {static_cast<std::uint64_t>(claimed), static_cast<std::uint64_t>(over)};
+}
+
 std::uint64_t Timeline::add_running(std::uint64_t now_ns, const SchedStat& stat, std::uint32_t stack,
-                                    std::uint64_t max_claim_ns) {
-    const std::uint64_t cpu = std::max(stat.cpu_ns, cpu_mark_) - cpu_mark_;
+                                    const Claim& claim) {
     const std::uint64_t delay = std::max(stat.delay_ns, delay_mark_) - delay_mark_;
-    const std::uint64_t claim = std::min(cpu, max_claim_ns);
-    std::uint64_t weight = claim;
+    const Claimed claimed = claim_cpu(stat, claim);
+    std::uint64_t weight = claimed.ns;
     if (mode_ == Mode::kWall) {
         weight += delay;
         if (standing_) {
@@ -49,11 +67,10 @@ std::uint64_t Timeline::add_running(std::uint64_t now_ns, const SchedStat& stat,
             end_standing(now_ns - busy, blocked_total(now_ns, stat) - blocked_mark_);
         }
     }
-    cpu_mark_ += cpu;
     delay_mark_ += delay;
     last_ = stat;
     append(now_ns, weight, State::kRunning, stack);
-    return cpu - claim;
+    return claimed.over_ns;
 }
 
 void Timeline::add_blocked(std::uint64_t now_ns, const SchedStat& stat, std::uint32_t stack, State state) {
@@ -72,11 +89,10 @@ void Timeline::add_blocked(std::uint64_t now_ns, const SchedStat& stat, std::uin
     standing_changed_ = true;
 }
 
-std::uint64_t Timeline::skip_running(const SchedStat& stat) {
-    const std::uint64_t skipped = std::max(stat.cpu_ns, cpu_mark_) - cpu_mark_;
-    cpu_mark_ += skipped;
+std::uint64_t Timeline::skip_running(const SchedStat& stat, const Claim& claim) {
+    const Claimed skipped = claim_cpu(stat, claim);
     last_ = stat;
-    return skipped;
+    return skipped.ns + skipped.over_ns;
 }
 
 std::uint64_t Timeline::end(std::uint64_t now_ns) {

@@ -27,10 +27,19 @@ class Timeline {
    public:
     Timeline(Mode mode, std::uint64_t period_ns, std::uint64_t now_ns, const SchedStat& now);
 
-    // The thread was stopped at `now_ns` while running in `stack`. At most `max_claim_ns` of CPU time is given to it: what
-    // is over belongs to ticks that nobody sampled, and is returned.
-    std::uint64_t add_running(std::uint64_t now_ns, const SchedStat& stat, std::uint32_t stack,
-                              std::uint64_t max_claim_ns);
+    // How much CPU time a sample of a running thread stands for.
+    struct Claim {
+        // A tick of the thread's own clocks stands for a period, and a little more or less as long as the sum of all is
+        // behind the CPU time or ahead of it: ticks in user mode and in the kernel come from two clocks that do not know
+        // of each other, so that the time since the last tick of either tells nothing. Other samples stand for the time
+        // since the last one.
+        bool own_tick = false;
+        bool exact = true;  // the CPU time is; that of a thread on a CPU lags behind (SchedStat), and corrects nothing
+        std::uint64_t most_ns = 0;
+    };
+
+    // The thread was seen at `now_ns` running in `stack`. CPU time that belongs to ticks that nobody sampled is returned.
+    std::uint64_t add_running(std::uint64_t now_ns, const SchedStat& stat, std::uint32_t stack, const Claim& claim);
 
     // How long it has been blocked in stacks that nobody has seen.
     std::uint64_t unseen_blocked_ns(std::uint64_t now_ns, const SchedStat& stat) const {
@@ -53,7 +62,7 @@ class Timeline {
     }
 
     // A tick that got no stack: its CPU time is not given to the next one. Returns that time.
-    std::uint64_t skip_running(const SchedStat& stat);
+    std::uint64_t skip_running(const SchedStat& stat, const Claim& claim);
 
     // Time in which weft itself held the thread: it counts as nothing.
     void held(std::uint64_t ns) { held_ns_ += ns; }
@@ -65,10 +74,18 @@ class Timeline {
     // Whether standing() has begun or ended since the last call.
     bool take_standing_changed() { return std::exchange(standing_changed_, false); }
 
-    std::uint64_t unclaimed_cpu_ns(const SchedStat& stat) const { return stat.cpu_ns - cpu_mark_; }
+    // CPU time that no sample stands for yet; below 0 where samples are ahead of it.
+    std::int64_t unclaimed_cpu_ns(const SchedStat& stat) const {
+        return static_cast<std::int64_t>(stat.cpu_ns - cpu_mark_);
+    }
     RunEncoder& runs() { return runs_; }
 
    private:
+    struct Claimed {
+        std::uint64_t ns = 0;
+        std::uint64_t over_ns = 0;
+    };
+    Claimed claim_cpu(const SchedStat& stat, const Claim& claim);
     std::uint64_t blocked_total(std::uint64_t now_ns, const SchedStat& stat) const;
     void end_standing(std::uint64_t now_ns, std::uint64_t weight_ns);
     void append(std::uint64_t at_ns, std::uint64_t weight_ns, State state, std::uint32_t stack);

@@ -114,6 +114,21 @@ bool registers(pid_t tid, Registers& registers) {
     return true;
 }
 
+bool is_signal_of(pid_t tid, int descriptor) {
+    siginfo_t info{};
+    return ptrace(PTRACE_GETSIGINFO, tid, nullptr, &info) == 0 && info.si_code == POLL_IN && info.si_fd == descriptor;
+}
+
+bool in_stop(pid_t tid, int& signal) {
+    siginfo_t info{};
+    if (ptrace(PTRACE_GETSIGINFO, tid, nullptr, &info) != 0) {
+        return false;
+    }
+    const bool event = info.si_code >> 8 != 0 && (info.si_code & 0xff) == SIGTRAP;
+    signal = event ? 0 : info.si_signo;
+    return true;
+}
+
 void restart_syscall(pid_t tid) {
     user_regs_struct regs{};
     iovec area{&regs, sizeof regs};

@@ -1,7 +1,8 @@
 // ptrace(2), as far as the sampler uses it. All calls come from the one thread that seized the tracees.
 //
-// Threads are seized, never attached to, and stopped by PTRACE_INTERRUPT: no signal is made that could outlive the
-// tracer. When the tracer dies, the kernel detaches and the target runs on.
+// Threads are seized, never attached to, and stopped by PTRACE_INTERRUPT or by a tick of their own clock (cpu_clock.h): no
+// signal is made that could do anything without the tracer. When the tracer dies, the kernel detaches and the target
+// runs on.
 #pragma once
 
 #include <sys/types.h>
@@ -47,6 +48,12 @@ Result resume(pid_t tid, int signal);
 Result listen(pid_t tid);  // lets a group stop last, so that SIGCONT ends it as if nobody traced
 Result detach(pid_t tid);
 bool registers(pid_t tid, Registers& registers);
+
+// Whether the signal that the thread has stopped for was made by this descriptor of ours (F_SETSIG).
+bool is_signal_of(pid_t tid, int descriptor);
+
+// Whether the thread is in a stop for a signal or an event, reported or not; `signal`: what is to be passed on with it.
+bool in_stop(pid_t tid, int& signal);
 
 // The kernel begins most system calls again that a stop has interrupted, but ends some with EINTR, signal handler or not
 // (signal(7), "Interruption of system calls and library functions by stop signals"). This has those begun again, too.

@@ -380,7 +380,7 @@ void timeline_adds_up() {
     const std::uint64_t begin = thread.now;
     thread.runs_for(7 * kMs);
     thread.waits_for_cpu(2 * kMs);
-    CHECK(thread.timeline.add_running(thread.now, thread.stat, 1, 100 * kMs) == 0);
+    CHECK(thread.timeline.add_running(thread.now, thread.stat, 1, {false, true, 100 * kMs}) == 0);
     CHECK(thread.weight(1) == 9 * kMs);
     thread.blocks_for(30 * kMs);
     thread.timeline.add_blocked(thread.now, thread.stat, 2, State::kBlocked);
@@ -390,7 +390,7 @@ void timeline_adds_up() {
     thread.blocks_for(20 * kMs);
     thread.timeline.still_standing(thread.now);
     thread.runs_for(10 * kMs);
-    CHECK(thread.timeline.add_running(thread.now, thread.stat, 3, 100 * kMs) == 0);
+    CHECK(thread.timeline.add_running(thread.now, thread.stat, 3, {false, true, 100 * kMs}) == 0);
     CHECK(!thread.timeline.standing());
     CHECK(thread.weight(2) == 50 * kMs);
     CHECK(thread.weight(3) == 10 * kMs);
@@ -422,17 +422,17 @@ void timeline_claims() {
     Thread thread(Mode::kCpu);
     thread.runs_for(55 * kMs);
     CHECK(thread.timeline.unclaimed_cpu_ns(thread.stat) == 55 * kMs);
-    CHECK(thread.timeline.add_running(thread.now, thread.stat, 1, 20 * kMs) == 35 * kMs);
+    CHECK(thread.timeline.add_running(thread.now, thread.stat, 1, {false, true, 20 * kMs}) == 35 * kMs);
     CHECK(thread.weight(1) == 20 * kMs);
     thread.runs_for(kPeriod);
-    CHECK(thread.timeline.skip_running(thread.stat) == kPeriod);  // no stack was had
+    CHECK(thread.timeline.skip_running(thread.stat, {false, true, 20 * kMs}) == kPeriod);  // no stack was had
     thread.runs_for(kPeriod);
-    CHECK(thread.timeline.add_running(thread.now, thread.stat, 2, 20 * kMs) == 0);
+    CHECK(thread.timeline.add_running(thread.now, thread.stat, 2, {false, true, 20 * kMs}) == 0);
     CHECK(thread.weight(2) == static_cast<std::int64_t>(kPeriod));
     // An account that lags behind what was told already claims nothing, and does not wrap.
     SchedStat before = thread.stat;
     before.cpu_ns -= kMs;
-    CHECK(thread.timeline.add_running(thread.now, before, 2, 20 * kMs) == 0);
+    CHECK(thread.timeline.add_running(thread.now, before, 2, {false, true, 20 * kMs}) == 0);
     CHECK(thread.weight(2) == static_cast<std::int64_t>(kPeriod));
     thread.blocks_for(100 * kMs);
     CHECK(thread.timeline.end(thread.now) == 0);  // mode cpu does not count blocked time
@@ -446,7 +446,7 @@ void timeline_leaves_holds_out() {
     thread.timeline.add_blocked(thread.now, thread.stat, 1, State::kBlocked);
     CHECK(thread.timeline.standing()->since_ns == thread.now - 6 * kMs);
     thread.runs_for(kMs);
-    CHECK(thread.timeline.add_running(thread.now, thread.stat, 2, 100 * kMs) == 0);
+    CHECK(thread.timeline.add_running(thread.now, thread.stat, 2, {false, true, 100 * kMs}) == 0);
     CHECK(thread.weight(1) == 6 * kMs);
 }
 
@@ -463,7 +463,7 @@ void timeline_adds_up_at_random() {
             switch (random() % 4) {
                 case 0: {
                     thread.runs_for(ns);
-                    elsewhere += thread.timeline.add_running(thread.now, thread.stat, 1 + random() % 4, 15 * kMs);
+                    elsewhere += thread.timeline.add_running(thread.now, thread.stat, 1 + random() % 4, {false, true, 15 * kMs});
                     blocked = false;
                     break;
                 }
@@ -483,7 +483,7 @@ void timeline_adds_up_at_random() {
         }
         // Waiting for a CPU is told with the run that follows.
         thread.runs_for(kMs);
-        elsewhere += thread.timeline.add_running(thread.now, thread.stat, 1, 100 * kMs);
+        elsewhere += thread.timeline.add_running(thread.now, thread.stat, 1, {false, true, 100 * kMs});
         elsewhere += thread.timeline.end(thread.now);
         CHECK(thread.total() + elsewhere == thread.now - begin);
     }

@@ -1,9 +1,10 @@
-"""Three kinds of work that get a third of the CPU time each, in turns of one or two milliseconds: shares.py SECONDS
+"""Three kinds of work that get a third of the CPU time each, in turns of one or two milliseconds: shares.py SECONDS KIND...
 
-A long loop in pure Python (`loop`), a storm of short calls (`calls`), and C code (`c_code`, of which one half releases
-the GIL and the other does not). Whoever has had the least CPU time of the thread so far has the next turn, so that the
-shares are equal over every stretch of a second or more. The last line on stdout is {"cpu_s": {kind: seconds}}, measured
-from inside. Python 2.7 and 3; from 3.3 on with a clock of the thread, before with that of the process.
+A long loop in pure Python (`loop`), a storm of short calls (`calls`), C code (`c_code`, of which one half releases the GIL
+and the other does not), short system calls (`system_calls`) and long ones (`long_system_calls`), whose turns are longer:
+weft sees a thread in the kernel some 50 us after the tick. Whoever has had the least CPU time of the thread so far has the
+next turn, so that the shares are equal over every stretch of a second or more. The last line on stdout is {"cpu_s": {kind:
+seconds}}, measured from inside. Python 2.7 and 3; from 3.3 on with a clock of the thread, before with that of the process.
 """
 import json
 import os
@@ -49,11 +50,24 @@ def c_code():
     sum(NUMBERS)
 
 
+def system_calls():
+    for _ in SHORT_RANGE:
+        os.stat("/proc/self")
+
+
+def long_system_calls():
+    for _ in FEW:
+        os.read(ZERO, 1 << 20)
+
+
 RANGE = range(4000)
+SHORT_RANGE = range(4000)
+FEW = range(64)
+ZERO = os.open("/dev/zero", os.O_RDONLY)
 
 
 def main():
-    kinds = [loop, calls, c_code]
+    kinds = [globals()[name] for name in sys.argv[2:]]
     used = {kind: 0.0 for kind in kinds}
     end = time.time() + float(sys.argv[1])
     sys.stdout.write(json.dumps({"pid": os.getpid()}) + "\n")

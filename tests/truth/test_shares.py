@@ -1,7 +1,8 @@
-"""Shares of CPU time as they are: a long loop, a storm of short calls and C code, of which each has a third.
+"""Shares of CPU time as they are: three kinds of work, of which each has a third.
 
-This is where samplers that throw away what they could not read go wrong: what is easy to read gets too much. The target
-measures its own shares with its thread's CPU clock. WEFT_SHARES_SAMPLES says how many samples to try for.
+This is where samplers that throw away what they could not read go wrong: what is easy to read gets too much. So do
+those that see a thread less well in the kernel than in its own code. The target measures its own shares with its
+thread's CPU clock. WEFT_SHARES_SAMPLES says how many samples to try for.
 """
 
 from __future__ import annotations
@@ -26,12 +27,19 @@ def tolerance(samples: int) -> float:
 
 
 @pytest.mark.serial
-def test_shares_are_right(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "kinds",
+    [("loop", "calls", "c_code"), ("calls", "system_calls", "long_system_calls")],
+    ids=["user", "kernel"],
+)
+def test_shares_are_right(
+    interpreter: Interpreter, start_target: StartTarget, tmp_path: Path, kinds: tuple[str, ...]
+) -> None:
     """GIVEN three kinds of work in turns of milliseconds WHEN recorded by CPU time THEN each has its third."""
     seconds = SAMPLES / RATE_HZ
-    target = start_target(interpreter, "shares.py", 2 * seconds + 2)
+    target = start_target(interpreter, "shares.py", 2 * seconds + 2, *kinds)
     capture = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=seconds, mode=Mode.CPU)
-    weights = dict.fromkeys(["loop", "calls", "c_code"], 0)
+    weights = dict.fromkeys(kinds, 0)
     samples = 0
     for sampled in stacks_of(capture):
         for kind in {frame.function for frame in sampled.frames} & set(weights):

@@ -19,6 +19,7 @@ KEYS = (
     "stacks_truncated",
     "stacks_incomplete_frames",
     "stacks_retaken",
+    "stacks_moving",
     "stacks_still",
     "holds",
     "hold_ns_total",

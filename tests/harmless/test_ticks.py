@@ -1,0 +1,82 @@
+"""Ticks that stop a thread must mean nothing to the program, whatever it does with signals and system calls."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from interpreters import Interpreter, all_interpreters
+from running import StartTarget, Target
+
+from weft import Collector, Mode, Options, record_process
+
+SIGNALS = 20
+
+
+def last_line(target: Target, path: Path, mode: Mode, rate_hz: float) -> tuple[dict[str, Any], dict[str, int]]:
+    """What the target tells in its last line while it is recorded to its end, and the account of that."""
+    told: dict[str, Any] = {}
+    reader = threading.Thread(target=lambda: told.update(target.next_line()))
+    reader.start()
+    result = record_process(target.pid, path, Options(rate_hz, None, mode, Collector.PTRACE))
+    reader.join()
+    return told, result.account
+
+
+@pytest.mark.parametrize("mode", [Mode.WALL, Mode.CPU])
+def test_no_write_is_short(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path, mode: Mode) -> None:
+    """GIVEN a thread that writes a MB at a time to a full pipe WHEN it is recorded at 5 kHz THEN all of it is written.
+
+    A stop in the midst of such a call ends it with what it has written so far; programs like `python -u` lose the rest.
+    """
+    if mode is not Mode.WALL and interpreter.minor not in ((2, 7), (3, 13)):
+        pytest.skip("the stops are the same in all versions; two of them will do for this mode")
+    target = start_target(interpreter, "writes.py", 2)
+    told, account = last_line(target, tmp_path / "x.weft", mode, 5000)
+    assert account["samples_taken"] > 1000
+    assert told["writes"] > 100
+    assert told["short"] == 0
+
+
+def test_a_parent_that_waits(start_target: StartTarget, tmp_path: Path) -> None:
+    """GIVEN a target that is our own child WHEN we wait for it, which takes its stops away, THEN it goes on."""
+    target = start_target(all_interpreters()[-1], "writes.py", 2)
+    done = threading.Event()
+
+    def poll() -> None:
+        while not done.wait(0.01):
+            os.waitpid(target.pid, os.WNOHANG)
+
+    poller = threading.Thread(target=poll)
+    threading.Timer(1.5, done.set).start()
+    poller.start()
+    told, _ = last_line(target, tmp_path / "x.weft", Mode.CPU, 1000)
+    poller.join()
+    assert told["writes"] > 10
+
+
+@pytest.mark.parametrize("how", ["handled", "blocked", "late"])
+def test_the_signal_of_ticks(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path, how: str) -> None:
+    """GIVEN a program that handles or blocks SIGURG itself WHEN it is recorded THEN it sees what is sent to it."""
+    if how != "handled" and interpreter.minor != (3, 13):
+        pytest.skip("what weft makes of signals is the same in all versions")
+    target = start_target(interpreter, "urgent.py", 2, how)
+    sent = 0 if how == "blocked" else SIGNALS
+
+    def send() -> None:
+        time.sleep(1.2)  # in the second half
+        for _ in range(sent):
+            time.sleep(0.02)
+            os.kill(target.pid, signal.SIGURG)  # Popen.send_signal would wait for the target
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    told, account = last_line(target, tmp_path / "x.weft", Mode.CPU, 1000)
+    sender.join()
+    assert account["samples_taken"] > 500
+    assert told["seen"] == sent
