@@ -70,10 +70,7 @@ Sampler::Sampler(const SamplerOptions& options)
     thread_ = std::thread([this] { run(); });
 }
 
-Sampler::~Sampler() {
-    stop();
-    g_wakeup.store(-1);
-}
+Sampler::~Sampler() { stop(); }
 
 // ---- Python's threads
 
@@ -140,6 +137,7 @@ void Sampler::stop() {
     static_cast<void>(!write(wakeup_.get(), &one, sizeof one));
     if (thread_.joinable()) {
         thread_.join();
+        g_wakeup.store(-1);  // the next recording may begin, though Python has not let go of this one yet
     }
 }
 

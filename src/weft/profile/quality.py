@@ -129,8 +129,9 @@ class Account:
                 "stacks",
                 f"{counts['stacks_whole']:,} whole, {counts['stacks_truncated']:,} truncated, "
                 f"{counts['stacks_incomplete_frames']:,} with an incomplete frame, "
-                f"{counts['stacks_retaken']:,} taken again, {counts['stacks_still']:,} known without a stop",
+                f"{counts['stacks_retaken']:,} taken again",
             ),
+            ("no stop", f"{counts['stacks_still']:,} stood still, {counts['stacks_moving']:,} in the kernel or by peek"),
         ]
         if self.degraded:
             rows.append(("degraded", _told(self.degraded)))
