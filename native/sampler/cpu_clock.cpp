@@ -34,12 +34,13 @@ CpuClock::~CpuClock() {
 }
 
 CpuClock::CpuClock(CpuClock&& other) noexcept
-    : event_(std::move(other.event_)), ticks_(other.ticks_), ring_(std::exchange(other.ring_, nullptr)) {}
+    : event_(std::move(other.event_)), ticks_(other.ticks_), ring_(std::exchange(other.ring_, nullptr)), taken_(other.taken_) {}
 
 CpuClock& CpuClock::operator=(CpuClock&& other) noexcept {
     std::swap(event_, other.event_);
     std::swap(ticks_, other.ticks_);
     std::swap(ring_, other.ring_);
+    std::swap(taken_, other.taken_);
     return *this;
 }
 
@@ -78,14 +79,14 @@ CpuClock CpuClock::open(pid_t tid, std::uint64_t period_ns, Ticks ticks) {
     return clock;
 }
 
-std::optional<std::uint64_t> CpuClock::last_tick_ns() const {
+std::optional<std::uint64_t> CpuClock::take_tick() {
     if (ring_ == nullptr) {
         return std::nullopt;
     }
     const auto* control = static_cast<const perf_event_mmap_page*>(ring_);
     const std::uint64_t head = __atomic_load_n(&control->data_head, __ATOMIC_ACQUIRE);
     TickRecord record{};
-    if (head < sizeof record) {
+    if (std::exchange(taken_, head) == head || head < sizeof record) {
         return std::nullopt;
     }
     // Records of 16 bytes never wrap around the end of the page.

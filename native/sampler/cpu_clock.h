@@ -35,8 +35,8 @@ class CpuClock {
     bool stops() const { return valid() && ticks_ == Ticks::kStopInUser; }
     int descriptor() const { return event_.get(); }
 
-    // When the last tick was, in ns of the monotonic clock; nothing where the kernel has not written it.
-    std::optional<std::uint64_t> last_tick_ns() const;
+    // When the last tick was, in ns of the monotonic clock; nothing if there was none since the last call.
+    std::optional<std::uint64_t> take_tick();
 
     // Cheap while the thread is stopped; else the kernel interrupts the CPU that runs it.
     void set_period(std::uint64_t period_ns) const;
@@ -45,6 +45,7 @@ class CpuClock {
     Descriptor event_;
     Ticks ticks_ = Ticks::kWake;
     void* ring_ = nullptr;
+    std::uint64_t taken_ = 0;  // bytes of records
 };
 
 // The signal by which a tick stops a thread. It is made by the thread itself, in the tick's interrupt, and so is on its way

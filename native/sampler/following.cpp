@@ -223,11 +223,14 @@ void Sampler::take_stop(pid_t tid, const tracer::Stop& stop) {
         tracer::resume(tid, 0);
         return;
     }
-    const bool ticked = stop.kind == tracer::Stop::Kind::kSignal && stop.signal == kTickSignal &&
-                        thread->clock.stops() && tracer::is_signal_of(tid, thread->clock.descriptor());
+    // A signal of our own, if the clock has ticked: the program sees none of these.
+    std::optional<std::uint64_t> tick_ns;
+    if (stop.kind == tracer::Stop::Kind::kSignal && stop.signal == kTickSignal && thread->clock.stops()) {
+        tick_ns = thread->clock.take_tick();
+    }
     // Whatever it stopped for, it stands still now.
     const std::uint64_t seen_ns = monotonic_ns();
-    const bool sample = ticked ? is_due(*thread, seen_ns) : thread->trace == SampledThread::Trace::kInterrupted;
+    const bool sample = tick_ns ? is_due(*thread, seen_ns) : thread->trace == SampledThread::Trace::kInterrupted;
     Look look;
     if (sample) {
         look = look_at_stopped(*thread);
@@ -236,11 +239,11 @@ void Sampler::take_stop(pid_t tid, const tracer::Stop& stop) {
         tracer::listen(tid);
         thread->trace = SampledThread::Trace::kListening;
     } else {
-        tracer::resume(tid, ticked ? 0 : stop.signal);
+        tracer::resume(tid, tick_ns ? 0 : stop.signal);
         thread->trace = SampledThread::Trace::kRunning;
     }
     if (sample) {
-        account_hold(*thread, look.stat, seen_ns, ticked);
+        account_hold(*thread, look.stat, seen_ns, tick_ns);
         account_look(*thread, look);
     }
 }
@@ -253,7 +256,7 @@ void Sampler::free_unreported() {
         if (thread->trace != SampledThread::Trace::kRunning || !tracer::in_stop(tid, signal)) {
             thread->unreported = 0;
         } else if (++thread->unreported > 1) {  // not one whose report is on the way
-            const bool ours = signal == kTickSignal && tracer::is_signal_of(tid, thread->clock.descriptor());
+            const bool ours = signal == kTickSignal && thread->clock.stops() && thread->clock.take_tick();
             tracer::resume(tid, ours ? 0 : signal);
             thread->unreported = 0;
         }

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint64_t kMillisecond = 1'000'000;
 constexpr std::uint64_t kSecond = 1'000'000'000;
-constexpr std::uint64_t kMaxPause = 20 * kMillisecond;
+constexpr std::uint64_t kMaxPause = 100 * kMillisecond;
 constexpr std::uint64_t kScanPeriod = 50 * kMillisecond;
 constexpr std::uint64_t kNever = ~0ULL;
 constexpr std::uint64_t kRestPeriods = 8;
@@ -28,8 +28,10 @@ constexpr std::uint64_t kRestPeriods = 8;
 constexpr std::uint64_t kJitterParts = 8;
 constexpr std::uint32_t kSamplesPerPeriod = 64;  // the clock's period is drawn anew every so many samples
 constexpr std::uint64_t kLeavesStop = 20'000;    // ns in which a thread that is let go has left the kernel, and more
-constexpr std::int64_t kNoTickPeriods = 2;       // of CPU time without a tick: it was spent in the kernel
-constexpr std::int64_t kLostTickPeriods = 16;    // the clock's ticks do not arrive
+// Periods of CPU time without a tick: they were spent in the kernel. More where claims may be behind (Timeline::Claim).
+constexpr std::int64_t kNoTickPeriods = 2;
+constexpr std::int64_t kNoTickPeriodsByClaim = 10;
+constexpr std::int64_t kLostTickPeriods = 20;  // the clock's ticks do not arrive
 
 bool is_refusal(int error) { return error == EACCES || error == EPERM || error == ENOSYS; }
 
@@ -118,7 +120,8 @@ void Sampler::check(SampledThread& thread, std::uint64_t now_ns) {
     }
     if (thread.clock.valid()) {
         const std::int64_t unticked = thread.timeline.unclaimed_cpu_ns(stat);
-        if (unticked < kNoTickPeriods * static_cast<std::int64_t>(period_ns_)) {
+        const std::int64_t patience = own_clock_is_exact(thread) ? kNoTickPeriodsByClaim : kNoTickPeriods;
+        if (unticked < patience * static_cast<std::int64_t>(period_ns_)) {
             return;
         }
         if (thread.clock.stops() && unticked > kLostTickPeriods * static_cast<std::int64_t>(period_ns_)) {
@@ -155,7 +158,7 @@ void Sampler::cpu_tick(SampledThread& thread) {
     if (options_.mode == Mode::kGil || thread.process.launching) {
         return;
     }
-    if (const auto tick_ns = thread.kernel_clock.last_tick_ns();
+    if (const auto tick_ns = thread.kernel_clock.take_tick();
         tick_ns && *tick_ns >= thread.stopped_ns && *tick_ns < thread.released_ns + kLeavesStop) {
         return;  // it was in the kernel because we had stopped it
     }

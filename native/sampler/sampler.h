@@ -109,7 +109,8 @@ class Sampler {
     Timeline::Claim claim(const SampledThread& thread, bool exact) const;
     void spare(SampledThread& thread, std::uint64_t spent_ns);
     Look look_at_stopped(SampledThread& thread);
-    void account_hold(SampledThread& thread, const SchedStat& stat, std::uint64_t seen_ns, bool ticked);
+    void account_hold(SampledThread& thread, const SchedStat& stat, std::uint64_t seen_ns,
+                      std::optional<std::uint64_t> tick_ns);
     void account_look(SampledThread& thread, const Look& look);
     void take_still(SampledThread& thread, const SchedStat& before, const ThreadActivity& activity, bool cpu_was_due);
     void take_moving(SampledThread& thread);

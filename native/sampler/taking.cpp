@@ -148,14 +148,13 @@ bool Sampler::leave_to_next_tick(SampledThread& thread, Loss loss) {
 // A tick says when it stopped the thread. When an interrupt did is not known: the thread was told to at the earliest, and
 // what it has not spent running or waiting for a CPU since its last stop is all that it can have been held for. The hold
 // is told as what it was at most.
-void Sampler::account_hold(SampledThread& thread, const SchedStat& stat, std::uint64_t seen_ns, bool ticked) {
+void Sampler::account_hold(SampledThread& thread, const SchedStat& stat, std::uint64_t seen_ns,
+                           std::optional<std::uint64_t> tick_ns) {
     const std::uint64_t now_ns = monotonic_ns();
     std::uint64_t least = now_ns - seen_ns;
     std::uint64_t most = least;
-    if (ticked) {
-        if (const std::optional<std::uint64_t> tick_ns = thread.clock.last_tick_ns(); tick_ns && *tick_ns < now_ns) {
-            least = most = now_ns - *tick_ns;
-        }
+    if (tick_ns) {
+        least = most = now_ns - std::min(now_ns, *tick_ns);
     } else {
         most = now_ns - thread.interrupted_ns;
         if (thread.released) {
@@ -307,6 +306,9 @@ void Sampler::account_running(SampledThread& thread, std::uint64_t now_ns, const
         batch_.account.samples_wanted += late;
         batch_.account.samples_late += late;
         thread.process.losses.add(Loss::kLate, late, over);
+        if (thread.clock.stops() && !thread.kernel_clock.valid()) {
+            open_kernel_clock(thread);  // it is where its clock does not tick
+        }
     }
 }
 

@@ -43,6 +43,10 @@ void Timeline::end_standing(std::uint64_t now_ns, std::uint64_t weight_ns) {
 }
 
 Timeline::Claimed Timeline::claim_cpu(const SchedStat& stat, const Claim& claim) {
+    if (!std::exchange(claimed_, true) && claim.own_tick && claim.exact) {
+        // The account that we began with lagged behind if the thread was on a CPU; the first tick knows better.
+        cpu_mark_ = std::max(cpu_mark_, stat.cpu_ns - std::min(period_ns_, stat.cpu_ns));
+    }
     const std::int64_t unclaimed = unclaimed_cpu_ns(stat);
     const auto period = static_cast<std::int64_t>(period_ns_);
     const std::int64_t correction = claim.exact ? (unclaimed - period) / kCatchUp : 0;

@@ -101,6 +101,7 @@ class Timeline {
     std::uint64_t blocked_mark_ = 0;
     std::uint64_t held_ns_ = 0;
     std::uint64_t at_ns_ = 0;  // of the last run
+    bool claimed_ = false;
     std::optional<Standing> standing_;
     bool standing_changed_ = false;
     RunEncoder runs_;

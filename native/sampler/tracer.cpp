@@ -114,11 +114,6 @@ bool registers(pid_t tid, Registers& registers) {
     return true;
 }
 
-bool is_signal_of(pid_t tid, int descriptor) {
-    siginfo_t info{};
-    return ptrace(PTRACE_GETSIGINFO, tid, nullptr, &info) == 0 && info.si_code == POLL_IN && info.si_fd == descriptor;
-}
-
 bool in_stop(pid_t tid, int& signal) {
     siginfo_t info{};
     if (ptrace(PTRACE_GETSIGINFO, tid, nullptr, &info) != 0) {

@@ -49,9 +49,6 @@ Result listen(pid_t tid);  // lets a group stop last, so that SIGCONT ends it as
 Result detach(pid_t tid);
 bool registers(pid_t tid, Registers& registers);
 
-// Whether the signal that the thread has stopped for was made by this descriptor of ours (F_SETSIG).
-bool is_signal_of(pid_t tid, int descriptor);
-
 // Whether the thread is in a stop for a signal or an event, reported or not; `signal`: what is to be passed on with it.
 bool in_stop(pid_t tid, int& signal);
 

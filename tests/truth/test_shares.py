@@ -22,7 +22,7 @@ RATE_HZ = 2000
 
 
 # Ticks in the kernel are looked at some 50 us later, and given up where the thread has begun to compute by then
-# (docs/design/0001): code that is in the kernel half of its time, for a microsecond each, gets up to 2 points too little.
+# (docs/design/0001): code that is in the kernel half of its time, a microsecond each, gets up to 2 points too little.
 KERNEL_BIAS = 2.0
 
 

@@ -6,8 +6,8 @@ the grammar finds those that cannot exist. Nothing of the expectation comes from
 
 from __future__ import annotations
 
-from itertools import pairwise
 import os
+from itertools import pairwise
 from pathlib import Path
 
 from interpreters import Interpreter, all_interpreters
