@@ -131,7 +131,10 @@ class Account:
                 f"{counts['stacks_incomplete_frames']:,} with an incomplete frame, "
                 f"{counts['stacks_retaken']:,} taken again",
             ),
-            ("no stop", f"{counts['stacks_still']:,} stood still, {counts['stacks_moving']:,} in the kernel or by peek"),
+            (
+                "no stop",
+                f"{counts['stacks_still']:,} stood still, {counts['stacks_moving']:,} in the kernel or peeked at",
+            ),
         ]
         if self.degraded:
             rows.append(("degraded", _told(self.degraded)))
