@@ -34,7 +34,10 @@ CpuClock::~CpuClock() {
 }
 
 CpuClock::CpuClock(CpuClock&& other) noexcept
-    : event_(std::move(other.event_)), ticks_(other.ticks_), ring_(std::exchange(other.ring_, nullptr)), taken_(other.taken_) {}
+    : event_(std::move(other.event_)),
+      ticks_(other.ticks_),
+      ring_(std::exchange(other.ring_, nullptr)),
+      taken_(other.taken_) {}
 
 CpuClock& CpuClock::operator=(CpuClock&& other) noexcept {
     std::swap(event_, other.event_);

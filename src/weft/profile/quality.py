@@ -131,10 +131,7 @@ class Account:
                 f"{counts['stacks_incomplete_frames']:,} with an incomplete frame, "
                 f"{counts['stacks_retaken']:,} taken again",
             ),
-            (
-                "no stop",
-                f"{counts['stacks_still']:,} stood still, {counts['stacks_moving']:,} in the kernel or peeked at",
-            ),
+            ("no stop", f"{counts['stacks_still']:,} stood still, {counts['stacks_moving']:,} looked at in the kernel"),
         ]
         if self.degraded:
             rows.append(("degraded", _told(self.degraded)))
