@@ -151,11 +151,9 @@ bool Sampler::leave_to_next_tick(SampledThread& thread, Loss loss) {
 void Sampler::account_hold(SampledThread& thread, const SchedStat& stat, std::uint64_t seen_ns,
                            std::optional<std::uint64_t> tick_ns) {
     const std::uint64_t now_ns = monotonic_ns();
-    std::uint64_t least = now_ns - seen_ns;
+    const std::uint64_t least = now_ns - (tick_ns ? std::min(now_ns, *tick_ns) : seen_ns);
     std::uint64_t most = least;
-    if (tick_ns) {
-        least = most = now_ns - std::min(now_ns, *tick_ns);
-    } else {
+    if (!tick_ns) {
         most = now_ns - thread.interrupted_ns;
         if (thread.released) {
             const std::uint64_t busy =
