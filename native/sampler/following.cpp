@@ -251,15 +251,25 @@ void Sampler::take_stop(pid_t tid, const tracer::Stop& stop) {
 // A stop is reported once. Where the target is a child of our own process, another of our threads that waits for it takes
 // the report away (wait(2) is for all threads), and the target would stand still for ever.
 void Sampler::free_unreported() {
+    std::vector<std::pair<pid_t, tracer::Stop>> found;
     for (const auto& [tid, thread] : by_tid_) {
-        int signal = 0;
-        if (thread->trace != SampledThread::Trace::kRunning || !tracer::in_stop(tid, signal)) {
-            thread->unreported = 0;
-        } else if (++thread->unreported > 1) {  // not one whose report is on the way
-            const bool ours = signal == kTickSignal && thread->clock.stops() && thread->clock.take_tick();
-            tracer::resume(tid, ours ? 0 : signal);
-            thread->unreported = 0;
+        const std::optional<SchedStat> before = std::exchange(thread->in_stop, std::nullopt);
+        if (thread->trace != SampledThread::Trace::kRunning && thread->trace != SampledThread::Trace::kInterrupted) {
+            continue;
         }
+        const std::optional<tracer::Stop> stop = tracer::current_stop(tid);
+        SchedStat stat;
+        if (!stop || !thread->files.read(stat)) {
+            continue;
+        }
+        if (before == stat) {
+            found.emplace_back(tid, *stop);  // it has not run since the last time
+        } else {
+            thread->in_stop = stat;  // perhaps its report is on the way
+        }
+    }
+    for (const auto& [tid, stop] : found) {
+        take_stop(tid, stop);
     }
 }
 

@@ -59,10 +59,10 @@ struct SampledThread {
     // It blocks between its samples, so that ticks of the wall clock have to look for where, at least until then.
     std::uint64_t blocks_until_ns = 0;
     std::uint32_t samples = 0;
-    bool grown = false;               // its clock has woken us once
-    int unreported = 0;               // publications in a row at which it was in a stop that nobody has told us of
-    int retakes = 0;                  // how often in a row its stack could not be told
-    std::uint64_t gil_weight_ns = 0;  // mode gil: the time that its next sample stands for
+    bool grown = false;                // its clock has woken us once
+    std::optional<SchedStat> in_stop;  // its account when it was last found in a stop that nobody had told us of
+    int retakes = 0;                   // how often in a row its stack could not be told
+    std::uint64_t gil_weight_ns = 0;   // mode gil: the time that its next sample stands for
 };
 
 struct SampledProcess {

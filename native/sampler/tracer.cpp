@@ -114,14 +114,15 @@ bool registers(pid_t tid, Registers& registers) {
     return true;
 }
 
-bool in_stop(pid_t tid, int& signal) {
+std::optional<Stop> current_stop(pid_t tid) {
     siginfo_t info{};
     if (ptrace(PTRACE_GETSIGINFO, tid, nullptr, &info) != 0) {
-        return false;
+        return std::nullopt;
     }
-    const bool event = info.si_code >> 8 != 0 && (info.si_code & 0xff) == SIGTRAP;
-    signal = event ? 0 : info.si_signo;
-    return true;
+    // As wait(2) would have told it: of an event, si_code is what stands above the 0x7f of a stop's status.
+    const int event = info.si_code > 0 ? info.si_code >> 8 : 0;
+    const int signal = event != 0 ? info.si_code & 0xff : info.si_signo;
+    return to_stop((event << 16) | (signal << 8) | 0x7f);
 }
 
 void restart_syscall(pid_t tid) {

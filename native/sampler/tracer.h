@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 
 #include "memory/memory.h"
 
@@ -49,8 +50,8 @@ Result listen(pid_t tid);  // lets a group stop last, so that SIGCONT ends it as
 Result detach(pid_t tid);
 bool registers(pid_t tid, Registers& registers);
 
-// Whether the thread is in a stop for a signal or an event, reported or not; `signal`: what is to be passed on with it.
-bool in_stop(pid_t tid, int& signal);
+// The stop that the thread is in, reported or not; none if it is in none.
+std::optional<Stop> current_stop(pid_t tid);
 
 // The kernel begins most system calls again that a stop has interrupted, but ends some with EINTR, signal handler or not
 // (signal(7), "Interruption of system calls and library functions by stop signals"). This has those begun again, too.
