@@ -28,10 +28,7 @@ constexpr std::uint64_t kRestPeriods = 8;
 constexpr std::uint64_t kJitterParts = 8;
 constexpr std::uint32_t kSamplesPerPeriod = 64;  // the clock's period is drawn anew every so many samples
 constexpr std::uint64_t kLeavesStop = 20'000;    // ns in which a thread that is let go has left the kernel, and more
-// Periods of CPU time without a tick: they were spent in the kernel. More where claims may be behind (Timeline::Claim).
-constexpr std::int64_t kNoTickPeriods = 2;
-constexpr std::int64_t kNoTickPeriodsByClaim = 10;
-constexpr std::int64_t kLostTickPeriods = 20;  // the clock's ticks do not arrive
+constexpr std::uint64_t kUntickedPeriods = 10;   // of CPU time: they were spent in the kernel
 
 bool is_refusal(int error) { return error == EACCES || error == EPERM || error == ENOSYS; }
 
@@ -120,12 +117,14 @@ void Sampler::check(SampledThread& thread, std::uint64_t now_ns) {
     }
     if (thread.clock.valid()) {
         const std::int64_t unticked = thread.timeline.unclaimed_cpu_ns(stat);
-        const std::int64_t patience = own_clock_is_exact(thread) ? kNoTickPeriodsByClaim : kNoTickPeriods;
-        if (unticked < patience * static_cast<std::int64_t>(period_ns_)) {
+        // By its own ticks, claims may be behind (Timeline::Claim), and so was the account that they began with.
+        const std::uint64_t patience =
+            own_clock_is_exact(thread) ? kUntickedPeriods * period_ns_ + kSchedulerTick : 2 * period_ns_;
+        if (unticked < static_cast<std::int64_t>(patience)) {
             return;
         }
-        if (thread.clock.stops() && unticked > kLostTickPeriods * static_cast<std::int64_t>(period_ns_)) {
-            choose_clock(thread);  // the program has blocked the signal, perhaps
+        if (thread.clock.stops() && unticked > static_cast<std::int64_t>(2 * patience)) {
+            choose_clock(thread);  // its ticks do not arrive: the program has blocked the signal, perhaps
         }
         if (thread.kernel_clock.valid() || (!thread.clock.stops() && !user_only_)) {
             return;

@@ -14,6 +14,8 @@ namespace weft {
 
 // /proc/PID/task/TID/schedstat: "CPU time, run delay, times switched in" (Documentation/scheduler/sched-stats.rst).
 // For a thread that is on a CPU the times lag by up to a scheduler tick; the count is exact.
+inline constexpr std::uint64_t kSchedulerTick = 10'000'000;  // ns, at 100 Hz, the slowest
+
 struct SchedStat {
     std::uint64_t cpu_ns = 0;
     std::uint64_t delay_ns = 0;  // ready, and waiting for a CPU

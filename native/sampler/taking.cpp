@@ -13,8 +13,6 @@ namespace {
 
 constexpr std::uint64_t kMillisecond = 1'000'000;
 constexpr std::uint64_t kAgain = 1000 * kMillisecond;  // before a thread that is denied to us is tried again
-// A kernel keeps the account of a running thread up to date at its scheduler's tick: 10 ms at 100 Hz.
-constexpr std::uint64_t kSchedulerTick = 10 * kMillisecond;
 constexpr int kMaxRetakes = 5;
 constexpr int kMovingLooks = 6;
 constexpr std::uint64_t kBlocksPeriods = 100;
