@@ -108,6 +108,9 @@ void Sampler::check(SampledThread& thread, std::uint64_t now_ns) {
     }
     thread.blocked.reset();
     const ThreadActivity activity = thread.files.activity();
+    if (is_in_own_stop(thread, activity)) {
+        return;
+    }
     if (activity.kind == ThreadActivity::Kind::kBlocked) {
         take_still(thread, stat, activity, false);
         return;
@@ -137,6 +140,12 @@ void Sampler::check(SampledThread& thread, std::uint64_t now_ns) {
         thread.process.losses.add(Loss::kLate, late, 0);
     }
     sample_running(thread, now_ns);
+}
+
+// A tick has stopped it, and the report is on the way. It looks like a thread that is blocked outside of a system call.
+bool Sampler::is_in_own_stop(const SampledThread& thread, const ThreadActivity& activity) {
+    return thread.clock.stops() && activity.kind == ThreadActivity::Kind::kBlocked && activity.syscall < 0 &&
+           thread.trace == SampledThread::Trace::kRunning && tracer::current_stop(thread.tid);
 }
 
 // It runs on and on: its own clock will do, and the wall clock only has to find out when it comes to rest. (A thread that
@@ -170,7 +179,11 @@ void Sampler::cpu_tick(SampledThread& thread) {
     if (!std::exchange(thread.grown, true) && !thread.clock.stops()) {
         choose_clock(thread);  // a thread is born with all signals blocked, and has unblocked them by now
     }
-    if (thread.files.activity().kind != ThreadActivity::Kind::kBlocked) {
+    const ThreadActivity seen = thread.files.activity();
+    if (is_in_own_stop(thread, seen)) {
+        return;
+    }
+    if (seen.kind != ThreadActivity::Kind::kBlocked) {
         sample_running(thread, now_ns);
         return;
     }

@@ -84,6 +84,7 @@ class Sampler {
     void tick(std::uint64_t now_ns);
     void check(SampledThread& thread, std::uint64_t now_ns);
     void cpu_tick(SampledThread& thread);
+    static bool is_in_own_stop(const SampledThread& thread, const ThreadActivity& activity);
     void gil_tick(SampledProcess& process, std::uint64_t now_ns);
     void paced(SampledThread& thread, std::uint64_t now_ns);
     void choose_clock(SampledThread& thread);

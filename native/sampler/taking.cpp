@@ -207,6 +207,9 @@ void Sampler::take_still(SampledThread& thread, const SchedStat& before, const T
         return;  // it has moved, and will be due again: its time is not lost, only told later
     }
     ++batch_.account.samples_wanted;
+    if (leave_to_next_tick(thread, look.loss)) {
+        return;
+    }
     if (!look.taken) {
         lose(thread, look.loss);
         return;

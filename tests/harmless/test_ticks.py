@@ -38,8 +38,8 @@ def test_no_write_is_short(interpreter: Interpreter, start_target: StartTarget, 
         pytest.skip("the stops are the same in all versions; two of them will do for this mode")
     target = start_target(interpreter, "writes.py", 2)
     told, account = last_line(target, tmp_path / "x.weft", mode, 5000)
-    assert account["samples_taken"] > 1000
-    assert told["writes"] > 100
+    assert account["samples_taken"] > 200
+    assert told["writes"] > 10
     assert told["short"] == 0
 
 
@@ -78,5 +78,5 @@ def test_the_signal_of_ticks(interpreter: Interpreter, start_target: StartTarget
     sender.start()
     told, account = last_line(target, tmp_path / "x.weft", Mode.CPU, 1000)
     sender.join()
-    assert account["samples_taken"] > 500
+    assert account["samples_taken"] > 100
     assert told["seen"] == sent
