@@ -301,7 +301,8 @@ class _Attempt:
             )
         qualified = None if layout.code_qualname is None else self._name(code + layout.code_qualname)
         line = read_u32(self.memory, code + layout.code_firstlineno)
-        if line > _MAX_LINE:
+        # The lower half of an address can pass for a line; a line and what follows it name no object.
+        if line > _MAX_LINE or self._is_object(read_u64(self.memory, code + layout.code_firstlineno)):
             raise _FailedError(f"{name!r} begins at line {line}")
         table = LineTable(
             layout.python, read_bytes(self.memory, layout, read_u64(self.memory, code + layout.code_linetable)), line
@@ -316,6 +317,12 @@ class _Attempt:
             if opcode not in _RESUME[layout.python[:2]] and opcode < _INSTRUMENTED:
                 raise _FailedError(f"{name!r} does not begin with RESUME")
         return table
+
+    def _is_object(self, address: int) -> bool:
+        try:
+            return bool(type_name(self.memory, self.layout, address))
+        except MemoryReadError:
+            return False
 
     def _name(self, pointer: int) -> str:
         name = read_name(self.memory, self.layout, read_u64(self.memory, pointer))
