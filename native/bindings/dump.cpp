@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "sampler/cpu_clock.h"
+#include "sampler/readers.h"
 #include "sampler/stopped.h"
 
 namespace nb = nanobind;
@@ -23,9 +23,8 @@ std::chrono::nanoseconds to_duration(double seconds) {
 // 0, or the errno with which the kernel refuses.
 int probe_cpu_clock(pid_t tid, bool user_only) {
     errno = 0;
-    return CpuClock::open(tid, kProbePeriod, user_only ? CpuClock::Ticks::kWakeInUser : CpuClock::Ticks::kWake).valid()
-               ? 0
-               : errno;
+    Readers readers([](int, const Tick&) {});
+    return CpuClock::open(tid, kProbePeriod, user_only, readers.rings_for(tid)).valid() ? 0 : errno;
 }
 
 }  // namespace

@@ -1,12 +1,13 @@
 #include "sampler/cpu_clock.h"
 
-#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <ctime>
 #include <utility>
@@ -15,92 +16,118 @@ namespace weft {
 
 namespace {
 
-// The control page and one page of records: mapped read-only, it is overwritten and never full, and the event still
-// becomes readable at every overflow (kernel/events/ring_buffer.c).
-std::size_t page_size() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
-std::size_t ring_size() { return 2 * page_size(); }
+constexpr std::size_t kRecordPages = 4;
+constexpr std::uint64_t kStackPointer = 7;  // PERF_REG_X86_SP (arch/x86/include/uapi/asm/perf_regs.h)
 
+std::size_t page_size() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
+std::size_t record_space() { return kRecordPages * page_size(); }
+std::size_t ring_size() { return page_size() + record_space(); }
+
+// What perf_event_open(2) writes for the sample_type below.
 struct TickRecord {
     perf_event_header header;
+    std::uint32_t process;
+    std::uint32_t thread;
     std::uint64_t time_ns;
+    std::uint64_t abi;
+    std::uint64_t stack_pointer;
 };
 
-}  // namespace
-
-CpuClock::~CpuClock() {
-    if (ring_ != nullptr) {
-        munmap(ring_, ring_size());
-    }
-}
-
-CpuClock::CpuClock(CpuClock&& other) noexcept
-    : event_(std::move(other.event_)),
-      ticks_(other.ticks_),
-      ring_(std::exchange(other.ring_, nullptr)),
-      taken_(other.taken_) {}
-
-CpuClock& CpuClock::operator=(CpuClock&& other) noexcept {
-    std::swap(event_, other.event_);
-    std::swap(ticks_, other.ticks_);
-    std::swap(ring_, other.ring_);
-    std::swap(taken_, other.taken_);
-    return *this;
-}
-
-CpuClock CpuClock::open(pid_t tid, std::uint64_t period_ns, Ticks ticks) {
+perf_event_attr software_event(std::uint64_t config) {
     perf_event_attr attr{};
     attr.size = sizeof attr;
     attr.type = PERF_TYPE_SOFTWARE;
-    attr.config = PERF_COUNT_SW_TASK_CLOCK;
-    attr.sample_period = period_ns;
-    attr.wakeup_events = 1;
-    attr.sample_type = PERF_SAMPLE_TIME;
+    attr.config = config;
     attr.use_clockid = 1;
     attr.clockid = CLOCK_MONOTONIC;
-    attr.exclude_kernel = ticks == Ticks::kWakeInUser || ticks == Ticks::kStopInUser ? 1 : 0;
-    attr.exclude_user = ticks == Ticks::kWakeInKernel ? 1 : 0;
     attr.exclude_hv = 1;
+    return attr;
+}
+
+Descriptor open_event(const perf_event_attr& attr, pid_t tid, int cpu) {
+    return Descriptor(static_cast<int>(
+        syscall(SYS_perf_event_open, &attr, tid, cpu, -1, static_cast<unsigned long>(PERF_FLAG_FD_CLOEXEC))));
+}
+
+}  // namespace
+
+TickRing::TickRing(int cpu) : cpu_(cpu) {
+    perf_event_attr attr = software_event(PERF_COUNT_SW_DUMMY);
+    attr.exclude_kernel = 1;
+    event_ = open_event(attr, 0, cpu);
+    if (!event_.valid()) {
+        return;
+    }
+    void* pages = mmap(nullptr, ring_size(), PROT_READ | PROT_WRITE, MAP_SHARED, event_.get(), 0);
+    pages_ = pages == MAP_FAILED ? nullptr : pages;
+}
+
+TickRing::~TickRing() {
+    if (pages_ != nullptr) {
+        munmap(pages_, ring_size());
+    }
+}
+
+void TickRing::take(std::vector<Tick>& ticks) {
+    auto* control = static_cast<perf_event_mmap_page*>(pages_);
+    const char* records = static_cast<const char*>(pages_) + page_size();
+    const std::uint64_t head = __atomic_load_n(&control->data_head, __ATOMIC_ACQUIRE);
+    std::uint64_t tail = control->data_tail;
+    while (tail != head) {
+        // A record may go on at the ring's beginning.
+        TickRecord record{};
+        auto* bytes = reinterpret_cast<char*>(&record);
+        const auto copy = [&](std::size_t from, std::size_t to) {
+            for (std::size_t i = from; i < to; ++i) {
+                bytes[i] = records[(tail + i) % record_space()];
+            }
+        };
+        copy(0, sizeof record.header);
+        if (record.header.type == PERF_RECORD_SAMPLE && record.header.size == sizeof record) {
+            copy(sizeof record.header, sizeof record);
+            ticks.push_back({static_cast<pid_t>(record.thread), record.time_ns, record.stack_pointer});
+        }
+        tail += record.header.size;
+    }
+    __atomic_store_n(&control->data_tail, tail, __ATOMIC_RELEASE);
+}
+
+CpuClock CpuClock::open(pid_t tid, std::uint64_t first_ns, bool user_only,
+                        const std::vector<std::shared_ptr<TickRing>>& rings) {
+    perf_event_attr attr = software_event(PERF_COUNT_SW_TASK_CLOCK);
+    attr.sample_period = first_ns;
+    attr.wakeup_events = 1;
+    attr.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_REGS_USER;
+    attr.sample_regs_user = 1ULL << kStackPointer;
+    attr.exclude_kernel = user_only ? 1 : 0;
     CpuClock clock;
-    clock.event_ = Descriptor(static_cast<int>(
-        syscall(SYS_perf_event_open, &attr, tid, -1, -1, static_cast<unsigned long>(PERF_FLAG_FD_CLOEXEC))));
-    if (!clock.event_.valid()) {
-        return clock;
-    }
-    clock.ticks_ = ticks;
-    void* ring = mmap(nullptr, ring_size(), PROT_READ, MAP_SHARED, clock.event_.get(), 0);
-    if (ring == MAP_FAILED) {
-        clock.event_ = Descriptor();
-        return clock;
-    }
-    clock.ring_ = ring;
-    const f_owner_ex owner{F_OWNER_TID, tid};
-    if (ticks == Ticks::kStopInUser &&
-        (fcntl(clock.event_.get(), F_SETOWN_EX, &owner) != 0 || fcntl(clock.event_.get(), F_SETSIG, kTickSignal) != 0 ||
-         fcntl(clock.event_.get(), F_SETFL, O_ASYNC) != 0)) {
-        clock.event_ = Descriptor();
+    for (const std::shared_ptr<TickRing>& ring : rings) {
+        Descriptor event = open_event(attr, tid, ring->cpu());
+        if (!event.valid() || ioctl(event.get(), PERF_EVENT_IOC_SET_OUTPUT, ring->descriptor()) != 0) {
+            const int error = errno;
+            clock.events_.clear();
+            errno = error;
+            return clock;
+        }
+        clock.events_.push_back({ring, std::move(event)});
     }
     return clock;
 }
 
-std::optional<std::uint64_t> CpuClock::take_tick() {
-    if (ring_ == nullptr) {
-        return std::nullopt;
-    }
-    const auto* control = static_cast<const perf_event_mmap_page*>(ring_);
-    const std::uint64_t head = __atomic_load_n(&control->data_head, __ATOMIC_ACQUIRE);
-    TickRecord record{};
-    if (std::exchange(taken_, head) == head || head < sizeof record) {
-        return std::nullopt;
-    }
-    // Records of 16 bytes never wrap around the end of the page.
-    std::memcpy(&record, static_cast<const char*>(ring_) + page_size() + (head - sizeof record) % page_size(),
-                sizeof record);
-    if (record.header.type != PERF_RECORD_SAMPLE || record.header.size != sizeof record) {
-        return std::nullopt;
-    }
-    return record.time_ns;
+CpuClock::Event* CpuClock::event_on(int cpu) {
+    const auto event = std::ranges::find(events_, cpu, [](const Event& each) { return each.ring->cpu(); });
+    return event == events_.end() ? nullptr : &*event;
 }
 
-void CpuClock::set_period(std::uint64_t period_ns) const { ioctl(event_.get(), PERF_EVENT_IOC_PERIOD, &period_ns); }
+std::uint64_t CpuClock::count_tick(int cpu) {
+    Event* event = event_on(cpu);
+    return event == nullptr ? 0 : ++event->ticks;
+}
+
+void CpuClock::set_period(int cpu, std::uint64_t period_ns) {
+    if (const Event* event = event_on(cpu)) {
+        ioctl(event->descriptor.get(), PERF_EVENT_IOC_PERIOD, &period_ns);
+    }
+}
 
 }  // namespace weft

@@ -1,57 +1,76 @@
-// A thread's own CPU clock as the pacer of its samples: a perf event that ticks each time the thread has used another
+// A thread's own CPU clock as the pacer of its samples: perf events that tick each time the thread has used another
 // period of CPU time. Nothing is polled, and threads that do not run cost nothing.
 #pragma once
 
 #include <sys/types.h>
 
-#include <csignal>
 #include <cstdint>
-#include <optional>
+#include <memory>
+#include <vector>
+
 #include "memory/descriptor.h"
+#include "memory/memory.h"
 
 namespace weft {
 
-class CpuClock {
-   public:
-    // What a tick does, and which ticks are given: those that fall into user mode, those in kernel mode, or all.
-    enum class Ticks : std::uint8_t {
-        kWake,        // makes the descriptor readable
-        kWakeInUser,  // what an unprivileged user may have
-        kWakeInKernel,
-        kStopInUser,  // stops the thread, which must be traced: see kTickSignal
-    };
-
-    CpuClock() = default;
-    ~CpuClock();
-    CpuClock(CpuClock&& other) noexcept;
-    CpuClock& operator=(CpuClock&& other) noexcept;
-    CpuClock(const CpuClock&) = delete;
-    CpuClock& operator=(const CpuClock&) = delete;
-
-    // Not valid() where the kernel refuses (errno says why).
-    static CpuClock open(pid_t tid, std::uint64_t period_ns, Ticks ticks);
-
-    bool valid() const { return event_.valid(); }
-    bool stops() const { return valid() && ticks_ == Ticks::kStopInUser; }
-    int descriptor() const { return event_.get(); }
-
-    // When the last tick was, in ns of the monotonic clock; nothing if there was none since the last call.
-    std::optional<std::uint64_t> take_tick();
-
-    // Cheap while the thread is stopped; else the kernel interrupts the CPU that runs it.
-    void set_period(std::uint64_t period_ns) const;
-
-   private:
-    Descriptor event_;
-    Ticks ticks_ = Ticks::kWake;
-    void* ring_ = nullptr;
-    std::uint64_t taken_ = 0;  // bytes of records
+struct Tick {
+    pid_t tid = 0;
+    std::uint64_t time_ns = 0;      // of the monotonic clock
+    Address stack_pointer = 0;      // the thread's in user mode
 };
 
-// The signal by which a tick stops a thread. It is made by the thread itself, in the tick's interrupt, and so is on its way
-// before another instruction runs in user mode; the tracer sees it first and takes it away. Should the tracer die, it is
-// one that the kernel throws away by default (signal(7)), so it must not be used where the program catches it or waits
-// for it.
-inline constexpr int kTickSignal = SIGURG;
+// Where the ticks that fall on one CPU are written. Ticks of several clocks share a ring, or each would cost pages of
+// locked memory; but not of many, since each tick wakes the waiters of all (kernel/events/ring_buffer.c).
+class TickRing {
+   public:
+    static constexpr long kMaxClocks = 16;
+
+    explicit TickRing(int cpu);  // not valid() where the kernel refuses
+    ~TickRing();
+    TickRing(const TickRing&) = delete;
+    TickRing& operator=(const TickRing&) = delete;
+
+    bool valid() const { return pages_ != nullptr; }
+    int cpu() const { return cpu_; }
+    int descriptor() const { return event_.get(); }  // readable when there are new ticks
+
+    // Adds the ticks since the last call, oldest first. Those that found the ring full are lost.
+    void take(std::vector<Tick>& ticks);
+
+   private:
+    int cpu_;
+    Descriptor event_;  // counts nothing; it owns the ring
+    void* pages_ = nullptr;
+};
+
+class CpuClock {
+   public:
+    CpuClock() = default;
+
+    // A clock that ticks on the CPUs of `rings`, on each after `first_ns` of CPU time there and then again and again until
+    // set_period(). `user_only`: in user mode only, as an unprivileged user may. Not valid() where the kernel refuses
+    // (errno says why).
+    static CpuClock open(pid_t tid, std::uint64_t first_ns, bool user_only,
+                         const std::vector<std::shared_ptr<TickRing>>& rings);
+
+    bool valid() const { return !events_.empty(); }
+    std::size_t cpus() const { return events_.size(); }
+
+    // How many ticks there have been on a CPU, with this one.
+    std::uint64_t count_tick(int cpu);
+
+    // The period from now on of the ticks on a CPU. To be called on that CPU: another would be interrupted for it.
+    void set_period(int cpu, std::uint64_t period_ns);
+
+   private:
+    struct Event {
+        std::shared_ptr<TickRing> ring;
+        Descriptor descriptor;
+        std::uint64_t ticks = 0;
+    };
+    Event* event_on(int cpu);
+
+    std::vector<Event> events_;
+};
 
 }  // namespace weft

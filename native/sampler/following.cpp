@@ -223,14 +223,9 @@ void Sampler::take_stop(pid_t tid, const tracer::Stop& stop) {
         tracer::resume(tid, 0);
         return;
     }
-    // A signal of our own, if the clock has ticked: the program sees none of these.
-    std::optional<std::uint64_t> tick_ns;
-    if (stop.kind == tracer::Stop::Kind::kSignal && stop.signal == kTickSignal && thread->clock.stops()) {
-        tick_ns = thread->clock.take_tick();
-    }
     // Whatever it stopped for, it stands still now.
     const std::uint64_t seen_ns = monotonic_ns();
-    const bool sample = tick_ns ? is_due(*thread, seen_ns) : thread->trace == SampledThread::Trace::kInterrupted;
+    const bool sample = thread->trace == SampledThread::Trace::kInterrupted;
     Look look;
     if (sample) {
         look = look_at_stopped(*thread);
@@ -239,11 +234,11 @@ void Sampler::take_stop(pid_t tid, const tracer::Stop& stop) {
         tracer::listen(tid);
         thread->trace = SampledThread::Trace::kListening;
     } else {
-        tracer::resume(tid, tick_ns ? 0 : stop.signal);
+        tracer::resume(tid, stop.signal);
         thread->trace = SampledThread::Trace::kRunning;
     }
     if (sample) {
-        account_hold(*thread, look.stat, seen_ns, tick_ns);
+        account_hold(*thread, look.stat, seen_ns);
         account_look(*thread, look);
     }
 }

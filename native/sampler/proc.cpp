@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstring>
@@ -15,6 +16,8 @@ namespace weft {
 namespace {
 
 constexpr std::size_t kSmallFile = 256;
+constexpr std::size_t kStatFile = 1024;
+constexpr int kProcessorField = 39;
 
 Descriptor open_file(const std::string& path) { return Descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC)); }
 
@@ -78,16 +81,11 @@ std::vector<pid_t> numbers_in(const std::string& folder) {
     return numbers;
 }
 
-std::uint64_t read_clock(clockid_t clock) {
-    timespec time{};
-    clock_gettime(clock, &time);
-    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
-}
-
 }  // namespace
 
 ThreadFiles::ThreadFiles(pid_t pid, pid_t tid)
-    : schedstat_(open_file(task_path(pid, tid, "schedstat"))), syscall_(open_file(task_path(pid, tid, "syscall"))) {}
+    : schedstat_(open_file(task_path(pid, tid, "schedstat"))), syscall_(open_file(task_path(pid, tid, "syscall"))),
+      stat_(open_file(task_path(pid, tid, "stat"))) {}
 
 bool ThreadFiles::read(SchedStat& stat) const {
     std::array<char, kSmallFile> buffer;
@@ -128,6 +126,23 @@ ThreadActivity ThreadFiles::activity() const {
     activity.first_argument = activity.syscall >= 0 ? numbers.front() : 0;
     activity.stack_pointer = numbers[count - 1];
     return activity;
+}
+
+int ThreadFiles::cpu() const {
+    std::array<char, kStatFile> buffer;
+    const ssize_t got = pread(stat_.get(), buffer.data(), buffer.size(), 0);
+    if (got <= 0) {
+        return -1;
+    }
+    std::string_view text(buffer.data(), static_cast<std::size_t>(got));
+    // proc(5): the second field is the name, in parentheses, and may hold anything.
+    std::size_t at = text.rfind(')');
+    for (int field = 2; field < kProcessorField && at != std::string_view::npos; ++field) {
+        at = text.find(' ', at + 1);
+    }
+    int cpu = -1;
+    text.remove_prefix(std::min(at, text.size()));
+    return next_number(text, cpu) ? cpu : -1;
 }
 
 std::vector<pid_t> list_threads(pid_t pid) { return numbers_in("/proc/" + std::to_string(pid) + "/task"); }
@@ -172,6 +187,12 @@ ThreadStatus read_thread_status(pid_t tid) {
     field = status_field(status, "\nSigCgt:");
     static_cast<void>(next_number(field, told.caught, 16));
     return told;
+}
+
+std::uint64_t read_clock(clockid_t clock) {
+    timespec time{};
+    clock_gettime(clock, &time);
+    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
 }
 
 std::uint64_t monotonic_ns() { return read_clock(CLOCK_MONOTONIC); }

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <ctime>
 #include <string>
 #include <vector>
 
@@ -45,10 +46,12 @@ class ThreadFiles {
 
     bool read(SchedStat& stat) const;  // false: gone, or the kernel has no schedstat
     ThreadActivity activity() const;
+    int cpu() const;  // the CPU that it is on, waits for, or was on last; -1: gone
 
    private:
     Descriptor schedstat_;
     Descriptor syscall_;
+    Descriptor stat_;
 };
 
 std::vector<pid_t> list_threads(pid_t pid);
@@ -68,6 +71,7 @@ struct ThreadStatus {
 };
 ThreadStatus read_thread_status(pid_t tid);
 
+std::uint64_t read_clock(clockid_t clock);  // ns
 std::uint64_t monotonic_ns();
 std::uint64_t own_cpu_ns();  // of the calling thread
 

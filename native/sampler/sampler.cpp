@@ -21,6 +21,7 @@ constexpr std::uint64_t kPublishPeriod = 250'000'000;
 constexpr std::size_t kMaxBatches = 120;  // half a minute: what the recorder may be behind before samples are dropped
 constexpr int kMaxEvents = 64;
 constexpr int kNice = -10;
+constexpr std::uint64_t kPatience = 20'000;  // ns
 
 // SIGCHLD tells that a tracee has something to report. The sampler takes it in epoll_pwait; should the kernel give it to
 // another thread of the process, the handler passes it on. Process-wide, as signal handlers are: one sampler at a time.
@@ -56,7 +57,8 @@ Sampler::Sampler(const SamplerOptions& options)
       random_(static_cast<std::minstd_rand::result_type>(monotonic_ns())),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
-      wakeup_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      wakeup_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      readers_([this](int cpu, const Tick& tick) { on_tick(cpu, tick); }) {
     if (!epoll_.valid() || !timer_.valid() || !wakeup_.valid()) {
         throw std::runtime_error("no file descriptor left for the sampler; raise the limit (ulimit -n)");
     }
@@ -168,8 +170,9 @@ void Sampler::run() {
     grid_ns_ = monotonic_ns();
     next_publish_ns_ = grid_ns_ + kPublishPeriod;
     bool going = true;
+    std::unique_lock turn(turn_);
     while (going) {
-        wait();
+        wait(turn);
         if (std::exchange(sigchld_, false)) {
             take_stops();
         }
@@ -184,18 +187,23 @@ void Sampler::run() {
         const std::lock_guard lock(mutex_);
         going = !stopping_ && !(ever_attached_ && processes_.empty());
     }
+    turn.unlock();
+    readers_.stop();
     end_recording();
     sigaction(SIGCHLD, &previous, nullptr);
     // The thread ends here, and with it the tracer: the kernel lets go of every tracee, whatever it is doing.
 }
 
-void Sampler::wait() {
+// Gives up its turn while it sleeps.
+void Sampler::wait(std::unique_lock<std::mutex>& turn) {
     std::array<epoll_event, kMaxEvents> events;
     arm_timer(monotonic_ns());
     sigset_t mask;
     sigfillset(&mask);
     sigdelset(&mask, SIGCHLD);
+    turn.unlock();
     const int count = epoll_pwait(epoll_.get(), events.data(), kMaxEvents, -1, &mask);
+    turn.lock();
     sigchld_ = count < 0;  // EINTR
     for (int i = 0; i < count; ++i) {
         const std::uint64_t tag = events[static_cast<std::size_t>(i)].data.u64;
@@ -211,14 +219,23 @@ void Sampler::wait() {
             if (const auto found = processes_.find(id); found != processes_.end()) {
                 end_process(*found->second, -1);
             }
-        } else if (const auto found = by_tid_.find(static_cast<pid_t>(id)); found != by_tid_.end()) {
-            if ((events[static_cast<std::size_t>(i)].events & EPOLLIN) != 0) {
-                cpu_tick(*found->second);
-            } else {
-                found->second->clock = CpuClock();  // EPOLLHUP: the thread has ended
-                found->second->kernel_clock = CpuClock();
-            }
         }
+    }
+}
+
+// On a reader's thread.
+void Sampler::on_tick(int cpu, const Tick& tick) {
+    std::unique_lock turn(turn_, std::defer_lock);
+    // While this thread sleeps, the target's goes on. Others have their turn for microseconds, as a rule.
+    const std::uint64_t patient_until = monotonic_ns() + kPatience;
+    while (!turn.try_lock()) {
+        if (monotonic_ns() > patient_until) {
+            turn.lock();
+            break;
+        }
+    }
+    if (const auto found = by_tid_.find(tick.tid); found != by_tid_.end() && !found->second->process.launching) {
+        sample_at_tick(*found->second, cpu, tick);
     }
 }
 
@@ -249,7 +266,7 @@ void Sampler::publish(bool finished) {
     account.hold_ns_total = holds_.total_ns();
     account.hold_ns_max = holds_.max_ns();
     account.hold_ns_median = holds_.median_ns();
-    account.sampler_cpu_ns = own_cpu_ns();
+    account.sampler_cpu_ns = own_cpu_ns() + readers_.cpu_ns();
     Batch next;
     next.account = account;
     {

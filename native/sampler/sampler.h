@@ -1,12 +1,12 @@
-// The sampler: one thread of ours that paces, stops, reads and accounts for every thread of the targets.
+// The sampler: paces, reads and accounts for every thread of the targets.
 //
 //   pacing.cpp     when a thread is due: its own CPU clock, and the ticks of the wall clock
 //   taking.cpp     one sample: stop or no stop, read, account
 //   following.cpp  processes and threads that come and go; ptrace's reports
 //   sampler.cpp    the loop around them, and the border to Python's threads
 //
-// Python's side calls the public functions from any thread; all else happens on the sampler's own thread, which is the
-// tracer of all tracees.
+// Python's side calls the public functions from any thread. The loop is the sampler's own thread, and the tracer of all
+// tracees; running threads are read by the readers (readers.h), one at a time.
 #pragma once
 
 #include <atomic>
@@ -25,6 +25,7 @@
 
 #include "sampler/batch.h"
 #include "sampler/holds.h"
+#include "sampler/readers.h"
 #include "sampler/target.h"
 #include "sampler/tracer.h"
 #include "sampler/vocabulary.h"
@@ -72,7 +73,8 @@ class Sampler {
 
     // sampler.cpp
     void run();
-    void wait();
+    void wait(std::unique_lock<std::mutex>& turn);
+    void on_tick(int cpu, const Tick& tick);
     void run_commands();
     void call(const Command& command);  // on the sampler's thread, to the end
     void publish(bool finished);
@@ -83,15 +85,11 @@ class Sampler {
     void arm_timer(std::uint64_t now_ns);
     void tick(std::uint64_t now_ns);
     void check(SampledThread& thread, std::uint64_t now_ns);
-    void cpu_tick(SampledThread& thread);
-    static bool is_in_own_stop(const SampledThread& thread, const ThreadActivity& activity);
     void gil_tick(SampledProcess& process, std::uint64_t now_ns);
     void paced(SampledThread& thread, std::uint64_t now_ns);
-    void choose_clock(SampledThread& thread);
     void give_clock(SampledThread& thread);
-    bool open_clock(SampledThread& thread, CpuClock& clock, CpuClock::Ticks ticks);
-    void open_kernel_clock(SampledThread& thread);
-    void vary_clocks(SampledThread& thread);
+    bool open_clock(SampledThread& thread);
+    std::uint64_t owed_ns(const SampledThread& thread) const;
     std::uint64_t jittered(std::uint64_t ns);
     // Whether it is known of every period of its CPU time that it is over.
     bool own_clock_is_exact(const SampledThread& thread) const { return thread.clock.valid() && !user_only_; }
@@ -101,8 +99,11 @@ class Sampler {
         bool taken = false;  // stack_ holds the thread's stack
         Loss loss = Loss::kNone;
         SchedStat stat;
-        bool moving = false;  // the thread may have run meanwhile
+        bool moving = false;     // the thread may have run meanwhile
+        std::uint64_t held_ns = 0;  // how long it has waited for us
     };
+    void sample_at_tick(SampledThread& thread, int cpu, const Tick& tick);
+    Look look_at_waiting(SampledThread& thread, int cpu, const Tick& tick);
     void sample_running(SampledThread& thread, std::uint64_t now_ns);
     void interrupt(SampledThread& thread, std::uint64_t now_ns);
     bool is_due(SampledThread& thread, std::uint64_t now_ns);
@@ -110,10 +111,9 @@ class Sampler {
     Timeline::Claim claim(const SampledThread& thread, bool exact) const;
     void spare(SampledThread& thread, std::uint64_t spent_ns);
     Look look_at_stopped(SampledThread& thread);
-    void account_hold(SampledThread& thread, const SchedStat& stat, std::uint64_t seen_ns,
-                      std::optional<std::uint64_t> tick_ns);
+    void account_hold(SampledThread& thread, const SchedStat& stat, std::uint64_t seen_ns);
     void account_look(SampledThread& thread, const Look& look);
-    void take_still(SampledThread& thread, const SchedStat& before, const ThreadActivity& activity, bool cpu_was_due);
+    void take_still(SampledThread& thread, const SchedStat& before, const ThreadActivity& activity);
     void take_moving(SampledThread& thread);
     Look look_at(SampledThread& thread, const ThreadPosition& position, PythonStack& stack);
     std::uint32_t intern(SampledThread& thread);
@@ -145,7 +145,6 @@ class Sampler {
     static constexpr std::uint64_t kTimerTag = 1ULL << 32;
     static constexpr std::uint64_t kWakeupTag = 2ULL << 32;
     static constexpr std::uint64_t kProcessTag = 4ULL << 32;
-    static constexpr std::uint64_t kClockTag = 8ULL << 32;
 
     const SamplerOptions options_;
     const std::uint64_t period_ns_;
@@ -165,6 +164,7 @@ class Sampler {
     bool ever_attached_ = false;
     bool ending_ = false;   // the recording, and not a thread
     bool sigchld_ = false;  // one has come, and what it tells of has not been taken
+    std::mutex turn_;       // of all above: held by who samples, the loop or a reader
 
     std::minstd_rand random_;
     std::uint64_t grid_ns_ = 0;      // the undisturbed time of the next tick
@@ -181,6 +181,7 @@ class Sampler {
     std::vector<Command> commands_;
     bool stopping_ = false;
     bool finished_ = false;
+    Readers readers_;
     std::thread thread_;
 };
 

@@ -4,6 +4,7 @@
 
 #include "sampler/sampler.h"
 
+#include <sched.h>
 #include <sys/syscall.h>
 #include <ctime>
 
@@ -14,7 +15,9 @@ namespace {
 constexpr std::uint64_t kMillisecond = 1'000'000;
 constexpr std::uint64_t kAgain = 1000 * kMillisecond;  // before a thread that is denied to us is tried again
 constexpr int kMaxRetakes = 5;
+constexpr std::uint64_t kTicksPerPeriod = 64;  // the period is drawn anew every so many ticks
 constexpr int kMovingLooks = 6;
+constexpr std::uint64_t kWakeUp = 100'000;  // ns from a tick to its reader, when nothing is in the way
 constexpr std::uint64_t kBlocksPeriods = 100;
 // A thread that is held for long (a stack of 100,000 frames) is left alone for so many times as long, so that it loses
 // a few percent of its time at most.
@@ -39,13 +42,61 @@ bool Sampler::is_due(SampledThread& thread, std::uint64_t now_ns) {
     return true;
 }
 
-// For ticks that do not stop the thread by themselves.
+// A tick of the thread's own clock, on the reader of the CPU that it fell on: the thread waits for that CPU.
+void Sampler::sample_at_tick(SampledThread& thread, int cpu, const Tick& tick) {
+    // The first period was another one (open_clock). A change begins the period anew, so not at every tick.
+    if (thread.clock.count_tick(cpu) % kTicksPerPeriod == 1) {
+        thread.clock.set_period(cpu, jittered(period_ns_));
+    }
+    if (!is_due(thread, tick.time_ns)) {
+        return;
+    }
+    const Look look = look_at_waiting(thread, cpu, tick);
+    holds_.add(look.held_ns);
+    spare(thread, look.held_ns);
+    account_look(thread, look);
+}
+
+// The stack counts if the thread provably is on no CPU from before it is read until after.
+Sampler::Look Sampler::look_at_waiting(SampledThread& thread, int cpu, const Tick& tick) {
+    Look look;
+    SchedStat before;
+    if (!thread.files.read(before)) {
+        look.loss = Loss::kExited;
+        return look;
+    }
+    look.loss = Loss::kTorn;
+    const std::uint64_t begin_ns = monotonic_ns();
+    if (sched_getcpu() != cpu) {
+        return look;  // the kernel has taken this CPU away (hotplug)
+    }
+    // Known not to have been on a CPU at some time, and switched in once since then: that was for this tick, on this CPU,
+    // which is ours now. Else it must be this CPU's; then it is not on it, since we are.
+    const bool once = thread.still && tick.time_ns > thread.still->at_ns && before.switches == thread.still->switches + 1;
+    if (!once && thread.files.cpu() != cpu) {
+        return look;
+    }
+    // In the first case it has not moved since the tick. In the other neither, if the time was too short to have run on
+    // another CPU and be back.
+    const bool at_tick = once || begin_ns - std::min(begin_ns, tick.time_ns) < kWakeUp;
+    look = look_at(thread, {0, at_tick ? tick.stack_pointer : 0}, stack_);
+    if (!thread.files.read(look.stat) || look.stat.switches != before.switches) {
+        look.taken = false;
+        look.loss = Loss::kTorn;
+        return look;
+    }
+    thread.still = Stillness{monotonic_ns(), look.stat.switches};
+    look.held_ns = thread.still->at_ns - (at_tick ? tick.time_ns : begin_ns);
+    return look;
+}
+
 void Sampler::sample_running(SampledThread& thread, std::uint64_t now_ns) {
     if (!is_due(thread, now_ns)) {
         return;
     }
-    if (!options_.stop_threads || thread.clock.stops()) {
-        // Its own clock stops it in user mode, so it is in the kernel: a stop would cut its system call short.
+    if (!options_.stop_threads || thread.clock.valid()) {
+        // Its own clock has not ticked, so it is where that does not tick: in the kernel. A stop would interrupt its system
+        // call.
         take_moving(thread);
     } else {
         interrupt(thread, now_ns);
@@ -114,7 +165,6 @@ Sampler::Look Sampler::look_at_stopped(SampledThread& thread) {
             look.loss = Loss::kGilMoved;
         }
     }
-    vary_clocks(thread);
     return look;
 }
 
@@ -128,8 +178,8 @@ bool Sampler::leave_to_next_tick(SampledThread& thread, Loss loss) {
         case Loss::kNotCode:
         case Loss::kBetween: break;
         case Loss::kTorn:
-            if (thread.clock.stops()) {
-                break;  // it has left the kernel
+            if (thread.clock.valid()) {
+                break;
             }
             [[fallthrough]];
         default: thread.retakes = 0; return false;
@@ -143,24 +193,19 @@ bool Sampler::leave_to_next_tick(SampledThread& thread, Loss loss) {
     return true;
 }
 
-// A tick says when it stopped the thread. When an interrupt did is not known: the thread was told to at the earliest, and
-// what it has not spent running or waiting for a CPU since its last stop is all that it can have been held for. The hold
-// is told as what it was at most.
-void Sampler::account_hold(SampledThread& thread, const SchedStat& stat, std::uint64_t seen_ns,
-                           std::optional<std::uint64_t> tick_ns) {
+// When an interrupt stopped the thread is not known: the thread was told to at the earliest, and what it has not spent
+// running or waiting for a CPU since its last stop is all that it can have been held for. The hold is told as what it was
+// at most.
+void Sampler::account_hold(SampledThread& thread, const SchedStat& stat, std::uint64_t seen_ns) {
     const std::uint64_t now_ns = monotonic_ns();
-    const std::uint64_t least = now_ns - (tick_ns ? std::min(now_ns, *tick_ns) : seen_ns);
-    std::uint64_t most = least;
-    if (!tick_ns) {
-        most = now_ns - thread.interrupted_ns;
-        if (thread.released) {
-            const std::uint64_t busy =
-                (stat.cpu_ns - thread.released->cpu_ns) + (stat.delay_ns - thread.released->delay_ns);
-            const std::uint64_t since = now_ns - thread.released_ns;
-            most = std::min(most, since - std::min(since, busy));
-        }
+    const std::uint64_t least = now_ns - seen_ns;
+    std::uint64_t most = now_ns - thread.interrupted_ns;
+    if (thread.released) {
+        const std::uint64_t busy =
+            (stat.cpu_ns - thread.released->cpu_ns) + (stat.delay_ns - thread.released->delay_ns);
+        const std::uint64_t since = now_ns - thread.released_ns;
+        most = std::min(most, since - std::min(since, busy));
     }
-    thread.stopped_ns = now_ns - least;
     thread.released = stat;
     thread.released_ns = now_ns;
     thread.timeline.held(least);
@@ -192,10 +237,9 @@ void Sampler::account_look(SampledThread& thread, const Look& look) {
     }
 }
 
-void Sampler::take_still(SampledThread& thread, const SchedStat& before, const ThreadActivity& activity,
-                         bool cpu_was_due) {
+void Sampler::take_still(SampledThread& thread, const SchedStat& before, const ThreadActivity& activity) {
     const std::uint64_t now_ns = monotonic_ns();
-    if (options_.mode == Mode::kCpu && !cpu_was_due) {
+    if (options_.mode == Mode::kCpu) {
         thread.blocked = before;
         thread.blocked_ns = now_ns;
         return;
@@ -216,21 +260,16 @@ void Sampler::take_still(SampledThread& thread, const SchedStat& before, const T
     }
     thread.blocked = look.stat;
     thread.blocked_ns = now_ns;
+    thread.still = Stillness{now_ns, look.stat.switches};
     ++batch_.account.stacks_still;
     const std::uint32_t stack = intern(thread);
     if (options_.mode == Mode::kGil) {
         account_holder(thread, now_ns, stack);
         return;
     }
-    if (cpu_was_due) {
-        // It used up its period and came to rest before we did.
-        account_running(thread, now_ns, look, stack);
-    }
-    if (options_.mode == Mode::kWall) {
-        const bool in_gil = activity.syscall == SYS_futex && thread.process.python &&
-                            thread.process.python->is_gil(activity.first_argument);
-        thread.timeline.add_blocked(now_ns, look.stat, stack, in_gil ? State::kGil : State::kBlocked);
-    }
+    const bool in_gil = activity.syscall == SYS_futex && thread.process.python &&
+                        thread.process.python->is_gil(activity.first_argument);
+    thread.timeline.add_blocked(now_ns, look.stat, stack, in_gil ? State::kGil : State::kBlocked);
 }
 
 // Without a stop: collector peek, and threads in the kernel. A stack counts only if two readings of it agree.
@@ -259,10 +298,10 @@ void Sampler::take_moving(SampledThread& thread) {
 }
 
 Timeline::Claim Sampler::claim(const SampledThread& thread, bool exact) const {
-    if (own_clock_is_exact(thread) && options_.stop_threads) {
-        return {true, exact, 2 * period_ns_};
+    if (own_clock_is_exact(thread)) {
+        return {true, exact, 2 * period_ns_, owed_ns(thread)};
     }
-    return {false, exact, std::max(8 * period_ns_, kSchedulerTick)};
+    return {false, exact, std::max(8 * period_ns_, kSchedulerTick), 0};
 }
 
 // stack_ as a number; and what is to be said of it.
@@ -305,9 +344,6 @@ void Sampler::account_running(SampledThread& thread, std::uint64_t now_ns, const
         batch_.account.samples_wanted += late;
         batch_.account.samples_late += late;
         thread.process.losses.add(Loss::kLate, late, over);
-        if (thread.clock.stops() && !thread.kernel_clock.valid()) {
-            open_kernel_clock(thread);  // it is where its clock does not tick
-        }
     }
 }
 
@@ -328,7 +364,7 @@ void Sampler::lose(SampledThread& thread, Loss loss) {
     std::uint64_t weight = std::exchange(thread.gil_weight_ns, 0);
     if (options_.mode != Mode::kGil) {
         SchedStat stat;
-        weight = thread.files.read(stat) ? thread.timeline.skip_running(stat, claim(thread, false)) : 0;
+        weight = thread.files.read(stat) ? thread.timeline.skip_running(monotonic_ns(), stat, claim(thread, false)) : 0;
     }
     thread.process.losses.add(loss, 1, weight);
 }

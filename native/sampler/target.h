@@ -26,6 +26,12 @@ struct PythonPlace {
     RuntimeAddresses addresses;
 };
 
+// A thread that is not on a CPU at `at_ns`, and has been switched in `switches` times by then.
+struct Stillness {
+    std::uint64_t at_ns = 0;
+    std::uint64_t switches = 0;
+};
+
 struct SampledThread {
     enum class Trace : std::uint8_t {
         kNot,          // not seized yet
@@ -44,22 +50,19 @@ struct SampledThread {
     Trace trace = Trace::kNot;
     ThreadFiles files;
     CpuClock clock;
-    CpuClock kernel_clock;  // where `clock` does not tick in the kernel, and the thread is there often
     Timeline timeline;
     PythonThread python;
     std::uint64_t next_check_ns = 0;  // when the wall clock's ticks look at it again
     // Since it was seen blocked with this schedstat; as long as that stands still, so does the thread.
     std::optional<SchedStat> blocked;
     std::uint64_t blocked_ns = 0;
+    std::optional<Stillness> still;     // when it was last known not to be on a CPU
     std::uint64_t interrupted_ns = 0;   // when it was told to stop
-    std::uint64_t stopped_ns = 0;       // when it was last stopped
     std::optional<SchedStat> released;  // its account then
     std::uint64_t released_ns = 0;      // when that stop ended
     std::uint64_t spared_until_ns = 0;  // it has been held for long
     // It blocks between its samples, so that ticks of the wall clock have to look for where, at least until then.
     std::uint64_t blocks_until_ns = 0;
-    std::uint32_t samples = 0;
-    bool grown = false;                // its clock has woken us once
     std::optional<SchedStat> in_stop;  // its account when it was last found in a stop that nobody had told us of
     int retakes = 0;                   // how often in a row its stack could not be told
     std::uint64_t gil_weight_ns = 0;   // mode gil: the time that its next sample stands for

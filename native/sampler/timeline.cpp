@@ -7,7 +7,6 @@ namespace weft {
 namespace {
 
 constexpr std::int64_t kCatchUp = 16;  // ticks over which claims fall into step with the CPU time
-constexpr std::int64_t kMaxOwed = 8;   // periods that claims may be behind it: more have had no tick at all
 
 }  // namespace
 
@@ -42,18 +41,18 @@ void Timeline::end_standing(std::uint64_t now_ns, std::uint64_t weight_ns) {
     }
 }
 
-Timeline::Claimed Timeline::claim_cpu(const SchedStat& stat, const Claim& claim) {
-    if (!std::exchange(claimed_, true) && claim.own_tick && claim.exact) {
-        // The account that we began with lagged behind if the thread was on a CPU; the first tick knows better.
-        cpu_mark_ = std::max(cpu_mark_, stat.cpu_ns - std::min(period_ns_, stat.cpu_ns));
+Timeline::Claimed Timeline::claim_cpu(std::uint64_t now_ns, const SchedStat& stat, const Claim& claim) {
+    if (claim.own_tick && claim.exact && !std::exchange(claimed_, true)) {
+        // The account that we began with lagged behind if the thread was on a CPU; it has not used more than has passed.
+        cpu_mark_ = std::max(cpu_mark_, stat.cpu_ns - std::min(now_ns - begin_ns_, stat.cpu_ns));
     }
     const std::int64_t unclaimed = unclaimed_cpu_ns(stat);
     const auto period = static_cast<std::int64_t>(period_ns_);
     const std::int64_t correction = claim.exact ? (unclaimed - period) / kCatchUp : 0;
     const std::int64_t wanted = claim.own_tick ? period + correction : unclaimed;
     const std::int64_t claimed = std::clamp<std::int64_t>(wanted, 0, static_cast<std::int64_t>(claim.most_ns));
-    const std::int64_t may_stay = claim.own_tick ? kMaxOwed * period : 0;
-    const std::int64_t over = std::max<std::int64_t>(0, unclaimed - claimed - may_stay);
+    const std::int64_t over =
+        std::max<std::int64_t>(0, unclaimed - claimed - static_cast<std::int64_t>(claim.owed_ns));
     cpu_mark_ += static_cast<std::uint64_t>(claimed + over);
     return {static_cast<std::uint64_t>(claimed), static_cast<std::uint64_t>(over)};
 }
@@ -61,7 +60,7 @@ Timeline::Claimed Timeline::claim_cpu(const SchedStat& stat, const Claim& claim)
 std::uint64_t Timeline::add_running(std::uint64_t now_ns, const SchedStat& stat, std::uint32_t stack,
                                     const Claim& claim) {
     const std::uint64_t delay = std::max(stat.delay_ns, delay_mark_) - delay_mark_;
-    const Claimed claimed = claim_cpu(stat, claim);
+    const Claimed claimed = claim_cpu(now_ns, stat, claim);
     std::uint64_t weight = claimed.ns;
     if (mode_ == Mode::kWall) {
         weight += delay;
@@ -93,8 +92,8 @@ void Timeline::add_blocked(std::uint64_t now_ns, const SchedStat& stat, std::uin
     standing_changed_ = true;
 }
 
-std::uint64_t Timeline::skip_running(const SchedStat& stat, const Claim& claim) {
-    const Claimed skipped = claim_cpu(stat, claim);
+std::uint64_t Timeline::skip_running(std::uint64_t now_ns, const SchedStat& stat, const Claim& claim) {
+    const Claimed skipped = claim_cpu(now_ns, stat, claim);
     last_ = stat;
     return skipped.ns + skipped.over_ns;
 }

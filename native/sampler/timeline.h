@@ -29,13 +29,13 @@ class Timeline {
 
     // How much CPU time a sample of a running thread stands for.
     struct Claim {
-        // A tick of the thread's own clocks stands for a period, and a little more or less as long as the sum of all is
-        // behind the CPU time or ahead of it: ticks in user mode and in the kernel come from two clocks that do not know
-        // of each other, so that the time since the last tick of either tells nothing. Other samples stand for the time
-        // since the last one.
+        // A tick of the thread's own clock stands for a period, and a little more or less as long as the sum of all is
+        // behind the CPU time or ahead of it: the clock has an event for each CPU that knows nothing of the others, so
+        // that the time since the last tick tells little. Other samples stand for the time since the last one.
         bool own_tick = false;
         bool exact = true;  // the CPU time is; that of a thread on a CPU lags behind (SchedStat), and corrects nothing
         std::uint64_t most_ns = 0;
+        std::uint64_t owed_ns = 0;  // that claims may be behind the CPU time: what is more has had no tick at all
     };
 
     // The thread was seen at `now_ns` running in `stack`. CPU time that belongs to ticks that nobody sampled is returned.
@@ -62,7 +62,7 @@ class Timeline {
     }
 
     // A tick that got no stack: its CPU time is not given to the next one. Returns that time.
-    std::uint64_t skip_running(const SchedStat& stat, const Claim& claim);
+    std::uint64_t skip_running(std::uint64_t now_ns, const SchedStat& stat, const Claim& claim);
 
     // Time in which weft itself held the thread: it counts as nothing.
     void held(std::uint64_t ns) { held_ns_ += ns; }
@@ -85,7 +85,7 @@ class Timeline {
         std::uint64_t ns = 0;
         std::uint64_t over_ns = 0;
     };
-    Claimed claim_cpu(const SchedStat& stat, const Claim& claim);
+    Claimed claim_cpu(std::uint64_t now_ns, const SchedStat& stat, const Claim& claim);
     std::uint64_t blocked_total(std::uint64_t now_ns, const SchedStat& stat) const;
     void end_standing(std::uint64_t now_ns, std::uint64_t weight_ns);
     void append(std::uint64_t at_ns, std::uint64_t weight_ns, State state, std::uint32_t stack);

@@ -1,8 +1,7 @@
 // ptrace(2), as far as the sampler uses it. All calls come from the one thread that seized the tracees.
 //
-// Threads are seized, never attached to, and stopped by PTRACE_INTERRUPT or by a tick of their own clock (cpu_clock.h): no
-// signal is made that could do anything without the tracer. When the tracer dies, the kernel detaches and the target
-// runs on.
+// Threads are seized and stopped by PTRACE_INTERRUPT, never attached to: no signal is made that could do anything without
+// the tracer. When the tracer dies, the kernel detaches and the target runs on.
 #pragma once
 
 #include <sys/types.h>

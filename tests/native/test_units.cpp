@@ -425,7 +425,7 @@ void timeline_claims() {
     CHECK(thread.timeline.add_running(thread.now, thread.stat, 1, {false, true, 20 * kMs}) == 35 * kMs);
     CHECK(thread.weight(1) == 20 * kMs);
     thread.runs_for(kPeriod);
-    CHECK(thread.timeline.skip_running(thread.stat, {false, true, 20 * kMs}) == kPeriod);  // no stack was had
+    CHECK(thread.timeline.skip_running(thread.now, thread.stat, {false, true, 20 * kMs}) == kPeriod);  // no stack was had
     thread.runs_for(kPeriod);
     CHECK(thread.timeline.add_running(thread.now, thread.stat, 2, {false, true, 20 * kMs}) == 0);
     CHECK(thread.weight(2) == static_cast<std::int64_t>(kPeriod));

@@ -1,0 +1,152 @@
+#include "sampler/readers.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+
+#include "sampler/proc.h"
+
+namespace weft {
+
+namespace {
+
+constexpr int kMaxEvents = 16;
+constexpr int kMaxCpus = 8192;  // CONFIG_NR_CPUS of the largest kernels
+
+// As large a set of CPUs as the kernel may know.
+class CpuSet {
+   public:
+    CpuSet() : set_(CPU_ALLOC_SIZE(kMaxCpus) / sizeof(unsigned long)) {}
+    cpu_set_t* get() { return reinterpret_cast<cpu_set_t*>(set_.data()); }
+    std::size_t size() const { return set_.size() * sizeof(unsigned long); }
+    bool has(int cpu) { return CPU_ISSET_S(static_cast<std::size_t>(cpu), size(), get()); }
+    void add(int cpu) { CPU_SET_S(static_cast<std::size_t>(cpu), size(), get()); }
+
+   private:
+    std::vector<unsigned long> set_;
+};
+
+void watch(int epoll, int descriptor, TickRing* ring) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.ptr = ring;
+    epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event);
+}
+
+}  // namespace
+
+Readers::Readers(OnTick on_tick) : on_tick_(std::move(on_tick)), stop_(eventfd(0, EFD_CLOEXEC)) {}
+
+std::vector<std::shared_ptr<TickRing>> Readers::rings_for(pid_t tid) {
+    std::vector<std::shared_ptr<TickRing>> rings;
+    CpuSet cpus;
+    if (sched_getaffinity(tid, cpus.size(), cpus.get()) != 0) {
+        return {};
+    }
+    for (int cpu = 0; cpu < kMaxCpus; ++cpu) {
+        if (!cpus.has(cpu)) {
+            continue;
+        }
+        Reader& reader = reader_on(cpu);
+        if (!reader.bound) {
+            return {};
+        }
+        // One use is the reader's own.
+        const auto free = std::ranges::find_if(
+            reader.rings, [](const auto& ring) { return ring.use_count() <= TickRing::kMaxClocks; });
+        if (free != reader.rings.end()) {
+            rings.push_back(*free);
+            continue;
+        }
+        auto ring = std::make_shared<TickRing>(cpu);
+        if (!ring->valid()) {
+            return {};
+        }
+        reader.rings.push_back(ring);
+        watch(reader.epoll.get(), ring->descriptor(), ring.get());
+        rings.push_back(std::move(ring));
+    }
+    return rings;
+}
+
+Readers::Reader& Readers::reader_on(int cpu) {
+    const auto known = std::ranges::find(readers_, cpu, [](const auto& reader) { return reader->cpu; });
+    if (known != readers_.end()) {
+        return **known;
+    }
+    Reader& reader = *readers_.emplace_back(std::make_unique<Reader>());
+    reader.cpu = cpu;
+    reader.epoll = Descriptor(epoll_create1(EPOLL_CLOEXEC));
+    if (!reader.epoll.valid()) {
+        return reader;
+    }
+    watch(reader.epoll.get(), stop_.get(), nullptr);
+    reader.thread = std::thread([this, &reader] { run(reader); });
+    CpuSet only;
+    only.add(cpu);
+    // Refused outside of our own cpuset.
+    errno = pthread_setaffinity_np(reader.thread.native_handle(), only.size(), only.get());
+    reader.bound = errno == 0;
+    return reader;
+}
+
+void Readers::run(Reader& reader) const {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, nullptr);
+    // It must take the CPU from whatever runs there, and at once: a fair scheduler may let that have its slice first, for
+    // some ms. Ordinary users have to be content with fairness, which is enough as a rule for a thread that has slept.
+    const sched_param lowest{1};
+    sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &lowest);
+    prctl(PR_SET_NAME, "weft-reader");
+    std::vector<Tick> ticks;
+    std::array<epoll_event, kMaxEvents> events;
+    for (;;) {
+        const int count = epoll_wait(reader.epoll.get(), events.data(), kMaxEvents, -1);
+        for (int i = 0; i < count; ++i) {
+            auto* ring = static_cast<TickRing*>(events[static_cast<std::size_t>(i)].data.ptr);
+            if (ring == nullptr) {
+                reader.cpu_ns = own_cpu_ns();
+                return;
+            }
+            ticks.clear();
+            ring->take(ticks);
+            for (const Tick& tick : ticks) {
+                on_tick_(reader.cpu, tick);
+            }
+        }
+    }
+}
+
+void Readers::stop() {
+    const std::uint64_t one = 1;
+    static_cast<void>(!write(stop_.get(), &one, sizeof one));
+    for (const auto& reader : readers_) {
+        if (reader->thread.joinable()) {
+            reader->thread.join();
+        }
+    }
+}
+
+std::uint64_t Readers::cpu_ns() const {
+    std::uint64_t total = 0;
+    for (const auto& reader : readers_) {
+        clockid_t clock{};
+        if (!reader->thread.joinable()) {
+            total += reader->cpu_ns;
+        } else if (pthread_getcpuclockid(reader->thread.native_handle(), &clock) == 0) {
+            total += read_clock(clock);
+        }
+    }
+    return total;
+}
+
+}  // namespace weft

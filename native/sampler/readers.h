@@ -1,0 +1,54 @@
+// The readers: a thread of ours on each CPU, bound to it, that is woken there by the ticks of the targets' CPU clocks.
+//
+// The tick interrupts the target's thread, and its reader takes that CPU. While the reader reads, the thread waits for the
+// CPU: it cannot move, though nobody has stopped it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "memory/descriptor.h"
+#include "sampler/cpu_clock.h"
+
+namespace weft {
+
+class Readers {
+   public:
+    // Called by the reader of `cpu`, on that CPU.
+    using OnTick = std::function<void(int cpu, const Tick& tick)>;
+
+    explicit Readers(OnTick on_tick);
+    ~Readers() { stop(); }
+    Readers(const Readers&) = delete;
+    Readers& operator=(const Readers&) = delete;
+
+    // A ring for a further clock on each CPU that the thread may run on; none if we may not run on all of these, or if
+    // the kernel refuses (errno says why). Starts the readers that it needs. One thread at a time may call it.
+    std::vector<std::shared_ptr<TickRing>> rings_for(pid_t tid);
+
+    void stop();  // and waits for calls that are under way
+
+    std::uint64_t cpu_ns() const;  // that all of them have used
+
+   private:
+    struct Reader {
+        int cpu = 0;
+        Descriptor epoll;
+        std::vector<std::shared_ptr<TickRing>> rings;  // only added to; the thread knows them through epoll alone
+        std::thread thread;
+        bool bound = false;        // to its CPU
+        std::uint64_t cpu_ns = 0;  // when it has ended
+    };
+
+    Reader& reader_on(int cpu);
+    void run(Reader& reader) const;
+
+    OnTick on_tick_;
+    Descriptor stop_;
+    std::vector<std::unique_ptr<Reader>> readers_;
+};
+
+}  // namespace weft
