@@ -83,8 +83,10 @@ nb::dict account(const Batch& batch) {
     values["stacks_truncated"] = totals.stacks_truncated;
     values["stacks_incomplete_frames"] = totals.stacks_incomplete;
     values["stacks_retaken"] = totals.stacks_retaken;
-    values["stacks_moving"] = totals.stacks_moving;
+    values["stacks_waiting"] = totals.stacks_waiting;
     values["stacks_still"] = totals.stacks_still;
+    values["stacks_moving"] = totals.stacks_moving;
+    values["stops"] = totals.stops;
     values["holds"] = totals.holds;
     values["hold_ns_total"] = totals.hold_ns_total;
     values["hold_ns_max"] = totals.hold_ns_max;

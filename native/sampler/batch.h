@@ -64,10 +64,13 @@ struct Account {
     std::uint64_t stacks_whole = 0;
     std::uint64_t stacks_truncated = 0;
     std::uint64_t stacks_incomplete = 0;  // whole, with a frame that had not started yet
-    std::uint64_t stacks_retaken = 0;     // stopped between two frames, and again at the next tick
-    std::uint64_t stacks_still = 0;       // taken without a stop, of a thread that provably did not run meanwhile
-    std::uint64_t stacks_moving = 0;      // read without a stop, in the kernel or by peek: two readings had to agree
-    std::uint64_t holds = 0;              // stops
+    std::uint64_t stacks_retaken = 0;     // caught between two frames, or on the move, and left to the next tick
+    // How they were read, besides by stops:
+    std::uint64_t stacks_waiting = 0;  // while the thread provably waited for the CPU that its reader ran on
+    std::uint64_t stacks_still = 0;    // while it provably was blocked
+    std::uint64_t stacks_moving = 0;   // while it ran, or may have: two readings had to agree
+    std::uint64_t stops = 0;
+    std::uint64_t holds = 0;  // times that a thread waited for us, stopped or not
     std::uint64_t hold_ns_total = 0;
     std::uint64_t hold_ns_max = 0;
     std::uint64_t hold_ns_median = 0;

@@ -24,7 +24,6 @@ constexpr std::uint64_t kNever = ~0ULL;
 constexpr std::uint64_t kRestPeriods = 8;
 // Ticks are shifted by up to an eighth of the period either way, against lockstep with what they measure.
 constexpr std::uint64_t kJitterParts = 8;
-constexpr std::uint64_t kOwedPeriods = 8;
 
 bool is_refusal(int error) { return error == EACCES || error == EPERM || error == ENOSYS; }
 
@@ -112,11 +111,15 @@ void Sampler::check(SampledThread& thread, std::uint64_t now_ns) {
         return;
     }
     if (thread.clock.valid()) {
-        // By its own ticks, claims may be behind (Timeline::Claim), and so was the account that they began with.
-        const std::uint64_t patience = own_clock_is_exact(thread) ? owed_ns(thread) + kSchedulerTick : 2 * period_ns_;
-        if (thread.timeline.unclaimed_cpu_ns(stat) < static_cast<std::int64_t>(patience)) {
+        // On each CPU it ticks after another period there.
+        const std::uint64_t patience =
+            own_clock_is_exact(thread) ? (thread.clock.cpus() + 1) * period_ns_ + kSchedulerTick : 2 * period_ns_;
+        const std::uint64_t ticked = thread.ticked_cpu_ns.value_or(stat.cpu_ns);
+        thread.ticked_cpu_ns = ticked;
+        if (stat.cpu_ns < ticked + patience) {
             return;
         }
+        thread.ticked_cpu_ns = stat.cpu_ns;
         if (own_clock_is_exact(thread)) {
             open_clock(thread);  // it may run on other CPUs now
         }
@@ -185,11 +188,6 @@ bool Sampler::open_clock(SampledThread& thread) {
         thread.clock = CpuClock::open(thread.tid, first_ns, user_only_, rings);
     }
     return thread.clock.valid();
-}
-
-// CPU time of a thread that claims may be behind of (Timeline::Claim): its ticks fall due on each CPU by itself.
-std::uint64_t Sampler::owed_ns(const SampledThread& thread) const {
-    return (kOwedPeriods + thread.clock.cpus()) * period_ns_;
 }
 
 }  // namespace weft

@@ -89,7 +89,6 @@ class Sampler {
     void paced(SampledThread& thread, std::uint64_t now_ns);
     void give_clock(SampledThread& thread);
     bool open_clock(SampledThread& thread);
-    std::uint64_t owed_ns(const SampledThread& thread) const;
     std::uint64_t jittered(std::uint64_t ns);
     // Whether it is known of every period of its CPU time that it is over.
     bool own_clock_is_exact(const SampledThread& thread) const { return thread.clock.valid() && !user_only_; }

@@ -17,6 +17,7 @@ constexpr std::uint64_t kAgain = 1000 * kMillisecond;  // before a thread that i
 constexpr int kMaxRetakes = 5;
 constexpr std::uint64_t kTicksPerPeriod = 64;  // the period is drawn anew every so many ticks
 constexpr int kMovingLooks = 6;
+constexpr std::uint64_t kOwedPeriods = 8;
 constexpr std::uint64_t kWakeUp = 100'000;  // ns from a tick to its reader, when nothing is in the way
 constexpr std::uint64_t kBlocksPeriods = 100;
 // A thread that is held for long (a stack of 100,000 frames) is left alone for so many times as long, so that it loses
@@ -52,6 +53,9 @@ void Sampler::sample_at_tick(SampledThread& thread, int cpu, const Tick& tick) {
         return;
     }
     const Look look = look_at_waiting(thread, cpu, tick);
+    if (look.stat.cpu_ns != 0) {
+        thread.ticked_cpu_ns = look.stat.cpu_ns;
+    }
     holds_.add(look.held_ns);
     spare(thread, look.held_ns);
     account_look(thread, look);
@@ -86,6 +90,7 @@ Sampler::Look Sampler::look_at_waiting(SampledThread& thread, int cpu, const Tic
         return look;
     }
     thread.still = Stillness{monotonic_ns(), look.stat.switches};
+    ++batch_.account.stacks_waiting;
     look.held_ns = thread.still->at_ns - (at_tick ? tick.time_ns : begin_ns);
     return look;
 }
@@ -145,6 +150,7 @@ Sampler::Look Sampler::look_at(SampledThread& thread, const ThreadPosition& posi
 }
 
 Sampler::Look Sampler::look_at_stopped(SampledThread& thread) {
+    ++batch_.account.stops;
     Look look;
     tracer::Registers registers;
     SchedStat stat;
@@ -288,7 +294,7 @@ void Sampler::take_moving(SampledThread& thread) {
         look.loss = Loss::kTorn;
     }
     look.moving = true;
-    ++batch_.account.stacks_moving;
+    batch_.account.stacks_moving += look.taken ? 1 : 0;
     spare(thread, monotonic_ns() - begin_ns);
     if (!thread.files.read(look.stat)) {
         look.taken = false;
@@ -299,7 +305,7 @@ void Sampler::take_moving(SampledThread& thread) {
 
 Timeline::Claim Sampler::claim(const SampledThread& thread, bool exact) const {
     if (own_clock_is_exact(thread)) {
-        return {true, exact, 2 * period_ns_, owed_ns(thread)};
+        return {true, exact, 2 * period_ns_, (kOwedPeriods + thread.clock.cpus()) * period_ns_};
     }
     return {false, exact, std::max(8 * period_ns_, kSchedulerTick), 0};
 }

@@ -1,11 +1,9 @@
-"""Ticks that stop a thread must mean nothing to the program, whatever it does with signals and system calls."""
+"""Samples must mean nothing to the program, whatever system calls it is in."""
 
 from __future__ import annotations
 
 import os
-import signal
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +12,6 @@ from interpreters import Interpreter, all_interpreters
 from running import StartTarget, Target
 
 from weft import Collector, Mode, Options, record_process
-
-SIGNALS = 20
-
 
 def last_line(target: Target, path: Path, mode: Mode, rate_hz: float) -> tuple[dict[str, Any], dict[str, int]]:
     """What the target tells in its last line while it is recorded to its end, and the account of that."""
@@ -34,13 +29,12 @@ def test_no_write_is_short(interpreter: Interpreter, start_target: StartTarget, 
 
     A stop in the midst of such a call ends it with what it has written so far; programs like `python -u` lose the rest.
     """
-    if mode is not Mode.WALL and interpreter.minor not in ((2, 7), (3, 13)):
-        pytest.skip("the stops are the same in all versions; two of them will do for this mode")
     target = start_target(interpreter, "writes.py", 2)
     told, account = last_line(target, tmp_path / "x.weft", mode, 5000)
-    assert account["samples_taken"] > 200
-    assert told["writes"] > 10
+    assert account["samples_taken"] > 1000
+    assert told["writes"] > 100
     assert told["short"] == 0
+    print(account["samples_taken"], told["writes"])
 
 
 def test_a_parent_that_waits(start_target: StartTarget, tmp_path: Path) -> None:
@@ -58,25 +52,3 @@ def test_a_parent_that_waits(start_target: StartTarget, tmp_path: Path) -> None:
     told, _ = last_line(target, tmp_path / "x.weft", Mode.CPU, 1000)
     poller.join()
     assert told["writes"] > 10
-
-
-@pytest.mark.parametrize("how", ["handled", "blocked", "late"])
-def test_the_signal_of_ticks(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path, how: str) -> None:
-    """GIVEN a program that handles or blocks SIGURG itself WHEN it is recorded THEN it sees what is sent to it."""
-    if how != "handled" and interpreter.minor != (3, 13):
-        pytest.skip("what weft makes of signals is the same in all versions")
-    target = start_target(interpreter, "urgent.py", 2, how)
-    sent = 0 if how == "blocked" else SIGNALS
-
-    def send() -> None:
-        time.sleep(1.2)  # in the second half
-        for _ in range(sent):
-            time.sleep(0.02)
-            os.kill(target.pid, signal.SIGURG)  # Popen.send_signal would wait for the target
-
-    sender = threading.Thread(target=send)
-    sender.start()
-    told, account = last_line(target, tmp_path / "x.weft", Mode.CPU, 1000)
-    sender.join()
-    assert account["samples_taken"] > 100
-    assert told["seen"] == sent

@@ -1,17 +1,22 @@
-// Tests of what Python does not see: reading ahead, interning, the timeline's accounts, holds, limits.
+// Tests of what Python does not see: reading ahead, interning, the timeline's accounts, ticks, holds, limits.
 // test_units.py compiles and runs this under UndefinedBehaviorSanitizer.
+#include <sched.h>
 #include <unistd.h>
 
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
+#include <memory>
 #include <random>
 #include <vector>
 
 #include "memory/image.h"
 #include "memory/limited.h"
 #include "memory/read_ahead.h"
+#include "sampler/cpu_clock.h"
 #include "sampler/holds.h"
+#include "sampler/proc.h"
 #include "sampler/python_target.h"
 #include "sampler/stacks.h"
 #include "sampler/timeline.h"
@@ -328,6 +333,9 @@ void stacks_forget() {
 constexpr std::uint64_t kMs = 1'000'000;
 constexpr std::uint64_t kPeriod = 10 * kMs;
 
+// A sample that stands for the time since the last one, up to `most_ms`.
+Timeline::Claim since_last(std::uint64_t most_ms) { return {false, true, most_ms * kMs}; }
+
 // A thread as the kernel accounts for it, and what a timeline made of it.
 struct Thread {
     std::uint64_t now = 1'000'000'000'000;
@@ -380,7 +388,7 @@ void timeline_adds_up() {
     const std::uint64_t begin = thread.now;
     thread.runs_for(7 * kMs);
     thread.waits_for_cpu(2 * kMs);
-    CHECK(thread.timeline.add_running(thread.now, thread.stat, 1, {false, true, 100 * kMs}) == 0);
+    CHECK(thread.timeline.add_running(thread.now, thread.stat, 1, since_last(100)) == 0);
     CHECK(thread.weight(1) == 9 * kMs);
     thread.blocks_for(30 * kMs);
     thread.timeline.add_blocked(thread.now, thread.stat, 2, State::kBlocked);
@@ -390,7 +398,7 @@ void timeline_adds_up() {
     thread.blocks_for(20 * kMs);
     thread.timeline.still_standing(thread.now);
     thread.runs_for(10 * kMs);
-    CHECK(thread.timeline.add_running(thread.now, thread.stat, 3, {false, true, 100 * kMs}) == 0);
+    CHECK(thread.timeline.add_running(thread.now, thread.stat, 3, since_last(100)) == 0);
     CHECK(!thread.timeline.standing());
     CHECK(thread.weight(2) == 50 * kMs);
     CHECK(thread.weight(3) == 10 * kMs);
@@ -422,20 +430,107 @@ void timeline_claims() {
     Thread thread(Mode::kCpu);
     thread.runs_for(55 * kMs);
     CHECK(thread.timeline.unclaimed_cpu_ns(thread.stat) == 55 * kMs);
-    CHECK(thread.timeline.add_running(thread.now, thread.stat, 1, {false, true, 20 * kMs}) == 35 * kMs);
+    CHECK(thread.timeline.add_running(thread.now, thread.stat, 1, since_last(20)) == 35 * kMs);
     CHECK(thread.weight(1) == 20 * kMs);
     thread.runs_for(kPeriod);
-    CHECK(thread.timeline.skip_running(thread.now, thread.stat, {false, true, 20 * kMs}) == kPeriod);  // no stack was had
+    CHECK(thread.timeline.skip_running(thread.now, thread.stat, since_last(20)) == kPeriod);  // no stack was had
     thread.runs_for(kPeriod);
-    CHECK(thread.timeline.add_running(thread.now, thread.stat, 2, {false, true, 20 * kMs}) == 0);
+    CHECK(thread.timeline.add_running(thread.now, thread.stat, 2, since_last(20)) == 0);
     CHECK(thread.weight(2) == static_cast<std::int64_t>(kPeriod));
     // An account that lags behind what was told already claims nothing, and does not wrap.
     SchedStat before = thread.stat;
     before.cpu_ns -= kMs;
-    CHECK(thread.timeline.add_running(thread.now, before, 2, {false, true, 20 * kMs}) == 0);
+    CHECK(thread.timeline.add_running(thread.now, before, 2, since_last(20)) == 0);
     CHECK(thread.weight(2) == static_cast<std::int64_t>(kPeriod));
     thread.blocks_for(100 * kMs);
     CHECK(thread.timeline.end(thread.now) == 0);  // mode cpu does not count blocked time
+}
+
+// Runs carry what is less than a microsecond of their weights over to the next (runs.h).
+bool is_near(std::int64_t a, std::int64_t b) { return std::abs(a - b) < 1000; }
+
+// Ticks of a thread's own clock that come at any time, as on a thread that is moved from CPU to CPU: each stands for about a
+// period, all of them for the CPU time.
+void timeline_evens_ticks_out() {
+    const Timeline::Claim tick{true, true, 2 * kPeriod, 10 * kPeriod};
+    Thread thread(Mode::kCpu);
+    std::mt19937 random(5);
+    std::uint64_t late = 0;
+    constexpr int kTicks = 1000;
+    std::uint64_t used = 0;
+    for (int i = 0; i < kTicks; ++i) {
+        const std::uint64_t ns = random() % (2 * kPeriod);
+        used += ns;
+        thread.runs_for(ns);
+        const std::int64_t before = thread.total();
+        late += thread.timeline.add_running(thread.now, thread.stat, 1, tick);
+        const std::int64_t weight = thread.total() - before;
+        CHECK(weight >= 0 && weight <= static_cast<std::int64_t>(2 * kPeriod));
+    }
+    CHECK(late == 0);
+    const std::int64_t behind = static_cast<std::int64_t>(used) - thread.total();
+    CHECK(std::abs(behind) < static_cast<std::int64_t>(10 * kPeriod));
+    // What had no tick at all is late, less what claims may be behind.
+    thread.runs_for(100 * kPeriod);
+    late = thread.timeline.add_running(thread.now, thread.stat, 1, tick);
+    CHECK(is_near(static_cast<std::int64_t>(late), behind + static_cast<std::int64_t>(88 * kPeriod)));
+}
+
+// The account that a recording begins with lags behind, if the thread is on a CPU by then: what it had used before the
+// recording is nobody's.
+void timeline_begins_with_itself() {
+    Thread thread(Mode::kCpu);
+    thread.stat.cpu_ns += 9 * kMs;  // before
+    thread.runs_for(kMs);
+    CHECK(thread.timeline.add_running(thread.now, thread.stat, 1, {true, true, 2 * kPeriod, 8 * kPeriod}) == 0);
+    CHECK(is_near(thread.timeline.unclaimed_cpu_ns(thread.stat) + thread.total(), static_cast<std::int64_t>(kMs)));
+}
+
+// ---- ticks, of this very thread
+
+// Each is told once, with its time and place, whether the ring has come round or not; what did not fit is left out.
+void ring_tells_ticks() {
+    const int cpu = sched_getcpu();
+    cpu_set_t only;
+    CPU_ZERO(&only);
+    CPU_SET(cpu, &only);
+    CHECK(sched_setaffinity(0, sizeof only, &only) == 0);
+    const auto ring = std::make_shared<TickRing>(cpu);
+    CHECK(ring->valid());
+    constexpr std::uint64_t kTick = 50'000;
+    CpuClock clock = CpuClock::open(getpid(), kTick, true, {ring});
+    CHECK(clock.valid() && clock.cpus() == 1);
+    std::vector<Tick> ticks;
+    std::uint64_t last_ns = monotonic_ns();
+    const auto burn = [&](std::uint64_t ns) {
+        const std::uint64_t until = own_cpu_ns() + ns;
+        while (own_cpu_ns() < until) {
+            for (volatile int i = 0; i < 10'000; i = i + 1) {
+            }
+        }
+    };
+    std::size_t told = 0;
+    const auto here = reinterpret_cast<Address>(&told);
+    for (int round = 0; round < 20; ++round) {
+        burn(100 * kTick);
+        ticks.clear();
+        ring->take(ticks);
+        told += ticks.size();
+        for (const Tick& tick : ticks) {
+            CHECK(tick.tid == getpid());
+            CHECK(tick.time_ns > last_ns && tick.time_ns <= monotonic_ns());
+            last_ns = tick.time_ns;
+            CHECK(tick.stack_pointer > here - 100'000 && tick.stack_pointer < here + 100'000);
+        }
+    }
+    CHECK(told > 200);
+    burn(1000 * kTick);
+    ticks.clear();
+    ring->take(ticks);
+    CHECK(!ticks.empty() && ticks.size() < 500);
+    ticks.clear();
+    ring->take(ticks);
+    CHECK(ticks.size() < 3);
 }
 
 // The time in which weft held the thread is no time of the program's.
@@ -446,7 +541,7 @@ void timeline_leaves_holds_out() {
     thread.timeline.add_blocked(thread.now, thread.stat, 1, State::kBlocked);
     CHECK(thread.timeline.standing()->since_ns == thread.now - 6 * kMs);
     thread.runs_for(kMs);
-    CHECK(thread.timeline.add_running(thread.now, thread.stat, 2, {false, true, 100 * kMs}) == 0);
+    CHECK(thread.timeline.add_running(thread.now, thread.stat, 2, since_last(100)) == 0);
     CHECK(thread.weight(1) == 6 * kMs);
 }
 
@@ -463,7 +558,8 @@ void timeline_adds_up_at_random() {
             switch (random() % 4) {
                 case 0: {
                     thread.runs_for(ns);
-                    elsewhere += thread.timeline.add_running(thread.now, thread.stat, 1 + random() % 4, {false, true, 15 * kMs});
+                    elsewhere +=
+                        thread.timeline.add_running(thread.now, thread.stat, 1 + random() % 4, since_last(15));
                     blocked = false;
                     break;
                 }
@@ -483,7 +579,7 @@ void timeline_adds_up_at_random() {
         }
         // Waiting for a CPU is told with the run that follows.
         thread.runs_for(kMs);
-        elsewhere += thread.timeline.add_running(thread.now, thread.stat, 1, {false, true, 100 * kMs});
+        elsewhere += thread.timeline.add_running(thread.now, thread.stat, 1, since_last(100));
         elsewhere += thread.timeline.end(thread.now);
         CHECK(thread.total() + elsewhere == thread.now - begin);
     }
@@ -521,6 +617,9 @@ int main() {
     timeline_adds_up();
     timeline_splits_blocked_time();
     timeline_claims();
+    timeline_evens_ticks_out();
+    timeline_begins_with_itself();
+    ring_tells_ticks();
     timeline_leaves_holds_out();
     timeline_adds_up_at_random();
     holds_tell_the_median();

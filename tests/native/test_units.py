@@ -13,6 +13,7 @@ NATIVE = HERE.parent.parent / "native"
 TESTED = [
     *(NATIVE / "memory" / name for name in ("image.cpp", "process.cpp", "read_ahead.cpp")),
     *(NATIVE / "sampler" / name for name in ("stacks.cpp", "timeline.cpp", "runs.cpp", "python_target.cpp")),
+    *(NATIVE / "sampler" / name for name in ("cpu_clock.cpp", "proc.cpp")),
     *(NATIVE / "python" / name for name in ("code.cpp", "frames.cpp", "runtime.cpp")),
 ]
 

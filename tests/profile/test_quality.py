@@ -68,4 +68,4 @@ def test_warnings(tmp_path: Path) -> None:
 def test_a_recorder_that_never_stops_its_target_says_so(tmp_path: Path) -> None:
     CaptureBuilder(tmp_path / "x.weft").close()
     with Capture(tmp_path / "x.weft") as capture:
-        assert "held      the target was never stopped" in Account.from_capture(capture).lines()
+        assert "held      the target never waited" in Account.from_capture(capture).lines()

@@ -94,8 +94,10 @@ def start_children():
 
 
 def passing(mine, other, side):
-    while not ending.is_set():
+    while True:
         mine.acquire()
+        if ending.is_set():
+            return
         told["passed"][side] += 1
         try:
             other.release()

@@ -21,11 +21,6 @@ SAMPLES = int(os.environ.get("WEFT_SHARES_SAMPLES", "4000"))
 RATE_HZ = 2000
 
 
-# Ticks in the kernel are looked at some 50 us later, and given up where the thread has begun to compute by then
-# (docs/design/0001): code that is in the kernel half of its time, a microsecond each, gets up to 2 points too little.
-KERNEL_BIAS = 2.0
-
-
 def tolerance(samples: int) -> float:
     """Percentage points that a share of a third may be off: 1 from 20,000 samples on, 5 sigma of random ones below."""
     return 1.0 if samples >= 20_000 else 500 * (2 / 9 / samples) ** 0.5
@@ -51,9 +46,8 @@ def test_shares_are_right(
             weights[kind] += sampled.weight_ns
             samples += sampled.ticks
     assert samples > 100
-    allowed = tolerance(samples) + (KERNEL_BIAS if "system_calls" in kinds else 0)
     told = target.next_line()["cpu_s"]
     for kind, weight in weights.items():
         shown = 100 * weight / sum(weights.values())
         true = 100 * told[kind] / sum(told.values())
-        assert abs(shown - true) < allowed, (weights, told)
+        assert abs(shown - true) < tolerance(samples), (weights, told)

@@ -19,8 +19,10 @@ KEYS = (
     "stacks_truncated",
     "stacks_incomplete_frames",
     "stacks_retaken",
-    "stacks_moving",
+    "stacks_waiting",
     "stacks_still",
+    "stacks_moving",
+    "stops",
     "holds",
     "hold_ns_total",
     "hold_ns_max",
@@ -131,7 +133,11 @@ class Account:
                 f"{counts['stacks_incomplete_frames']:,} with an incomplete frame, "
                 f"{counts['stacks_retaken']:,} taken again",
             ),
-            ("no stop", f"{counts['stacks_still']:,} stood still, {counts['stacks_moving']:,} looked at in the kernel"),
+            (
+                "read",
+                f"{counts['stacks_waiting']:,} while the thread waited for its CPU, {counts['stacks_still']:,} while it was "
+                f"blocked, {counts['stops']:,} while stopped, {counts['stacks_moving']:,} while it moved",
+            ),
         ]
         if self.degraded:
             rows.append(("degraded", _told(self.degraded)))
@@ -148,9 +154,9 @@ class Account:
     def _held(self) -> str:
         counts = self.counts
         if not counts["holds"]:
-            return "the target was never stopped"
+            return "the target never waited"
         return (
-            f"{duration(counts['hold_ns_total'])} in {amount(counts['holds'], 'stop')} of one thread; "
+            f"{duration(counts['hold_ns_total'])}, {amount(counts['holds'], 'time')} one thread; "
             f"median {duration(counts['hold_ns_median'])}, longest {duration(counts['hold_ns_max'])}; "
             f"{amount(counts['syscalls_interrupted'], 'system call')} interrupted"
         )
