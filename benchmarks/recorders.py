@@ -116,6 +116,9 @@ class PySpy:
 
 Recorder = Weft | PySpy
 
+# pip compiles what it installs. An editable weft compiles itself when it first runs, unless the environment forbids it.
+_INSTALLED = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
 
 class Recording:
     """A recorder at work; `finish` waits for its end."""
@@ -126,6 +129,7 @@ class Recording:
         self._output = Path(self._folder.name) / "recording"
         self._process = subprocess.Popen(
             recorder.command(target.pid, rate_hz, seconds, self._output),
+            env=_INSTALLED,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
         )

@@ -138,12 +138,10 @@ void bind_sampler(nb::module_& module) {
     nb::class_<Sampler>(module, "Sampler")
         .def(
             "__init__",
-            [](Sampler* self, double rate_hz, Mode mode, bool stop_threads, bool follow_processes,
-               bool use_cpu_clocks) {
-                new (self) Sampler({rate_hz, mode, stop_threads, follow_processes, use_cpu_clocks});
+            [](Sampler* self, double rate_hz, Mode mode, bool stop_threads, bool follow_processes) {
+                new (self) Sampler({rate_hz, mode, stop_threads, follow_processes});
             },
-            nb::arg("rate_hz"), nb::arg("mode"), nb::arg("stop_threads") = true, nb::arg("follow_processes") = false,
-            nb::arg("use_cpu_clocks") = true)
+            nb::arg("rate_hz"), nb::arg("mode"), nb::arg("stop_threads") = true, nb::arg("follow_processes") = false)
         .def("attach", &Sampler::attach, nb::arg("pid"), nb::arg("launching") = false, nb::arg("python") = nb::none(),
              NoGil())
         .def("set_python", &Sampler::set_python, nb::arg("process"), nb::arg("place"), NoGil())

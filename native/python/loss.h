@@ -23,7 +23,7 @@ namespace weft {
     X(kNoRuntime, "runtime-not-found") /* Python, or what may become it, is not found yet */                     \
     X(kLate, "late")                   /* the sampler came too late for its tick */                              \
     X(kSpared, "spared")               /* its stack takes so long to read that it is read less often */          \
-    X(kTorn, "torn")                   /* peek: the stack changed while it was read */                           \
+    X(kTorn, "torn")                   /* the thread may have moved while its stack was read */                  \
     X(kExited, "exited")               /* the thread or the process ended in mid-sample */                       \
     X(kDenied, "denied")               /* the kernel forbade it */                                               \
     X(kTraced, "traced")               /* another tracer (gdb, strace) holds the thread */                       \

@@ -20,7 +20,6 @@ constexpr std::uint64_t kMillisecond = 1'000'000;
 constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kMaxPause = 100 * kMillisecond;
 constexpr std::uint64_t kScanPeriod = 50 * kMillisecond;
-constexpr std::uint64_t kNever = ~0ULL;
 constexpr std::uint64_t kRestPeriods = 8;
 // Ticks are shifted by up to an eighth of the period either way, against lockstep with what they measure.
 constexpr std::uint64_t kJitterParts = 8;
@@ -134,10 +133,10 @@ void Sampler::check(SampledThread& thread, std::uint64_t now_ns) {
 
 // It runs on and on: its own clock will do, and the wall clock only has to find out when it comes to rest. (A thread that
 // runs and blocks in turns is looked at at every tick, or else we would see it run only.)
-void Sampler::paced(SampledThread& thread, std::uint64_t now_ns) {
+void Sampler::check_later(SampledThread& thread, std::uint64_t now_ns) {
     thread.blocked.reset();
     if (options_.mode == Mode::kCpu && own_clock_is_exact(thread)) {
-        thread.next_check_ns = kNever;
+        thread.next_check_ns = now_ns + kSecond;  // whether its ticks still come
     } else if (now_ns >= thread.blocks_until_ns) {
         thread.next_check_ns = now_ns + kRestPeriods * period_ns_;
     }

@@ -66,7 +66,6 @@ Sampler::Sampler(const SamplerOptions& options)
     if (!g_wakeup.compare_exchange_strong(none, wakeup_.get())) {
         throw std::runtime_error("another recording runs in this process");
     }
-    clocks_refused_ = !options.use_cpu_clocks;
     watch(epoll_.get(), timer_.get(), kTimerTag);
     watch(epoll_.get(), wakeup_.get(), kWakeupTag);
     thread_ = std::thread([this] { run(); });

@@ -37,7 +37,6 @@ struct SamplerOptions {
     Mode mode = Mode::kWall;
     bool stop_threads = true;  // false: collector peek
     bool follow_processes = false;
-    bool use_cpu_clocks = true;
 };
 
 // A frame of this code is no frame: its instruction is the Loss that cut the stack off at its root.
@@ -86,7 +85,7 @@ class Sampler {
     void tick(std::uint64_t now_ns);
     void check(SampledThread& thread, std::uint64_t now_ns);
     void gil_tick(SampledProcess& process, std::uint64_t now_ns);
-    void paced(SampledThread& thread, std::uint64_t now_ns);
+    void check_later(SampledThread& thread, std::uint64_t now_ns);
     void give_clock(SampledThread& thread);
     bool open_clock(SampledThread& thread);
     std::uint64_t jittered(std::uint64_t ns);

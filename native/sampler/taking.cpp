@@ -28,9 +28,8 @@ constexpr std::size_t kDeepStack = 1000;  // a shallow one is read at once, but 
 
 }  // namespace
 
-// A tick has come for a thread that runs; whether its sample is to be taken.
+// Whether a sample of a thread that runs is to be taken.
 bool Sampler::is_due(SampledThread& thread, std::uint64_t now_ns) {
-    paced(thread, now_ns);
     ++batch_.account.samples_wanted;
     if (behind()) {
         lose(thread, Loss::kBehind);
@@ -49,6 +48,7 @@ void Sampler::sample_at_tick(SampledThread& thread, int cpu, const Tick& tick) {
     if (thread.clock.count_tick(cpu) % kTicksPerPeriod == 1) {
         thread.clock.set_period(cpu, jittered(period_ns_));
     }
+    check_later(thread, tick.time_ns);
     if (!is_due(thread, tick.time_ns)) {
         return;
     }
@@ -56,8 +56,10 @@ void Sampler::sample_at_tick(SampledThread& thread, int cpu, const Tick& tick) {
     if (look.stat.cpu_ns != 0) {
         thread.ticked_cpu_ns = look.stat.cpu_ns;
     }
-    holds_.add(look.held_ns);
-    spare(thread, look.held_ns);
+    if (look.held_ns != 0) {
+        holds_.add(look.held_ns);
+        spare(thread, look.held_ns);
+    }
     account_look(thread, look);
 }
 
@@ -96,6 +98,7 @@ Sampler::Look Sampler::look_at_waiting(SampledThread& thread, int cpu, const Tic
 }
 
 void Sampler::sample_running(SampledThread& thread, std::uint64_t now_ns) {
+    check_later(thread, now_ns);
     if (!is_due(thread, now_ns)) {
         return;
     }

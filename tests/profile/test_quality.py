@@ -59,6 +59,7 @@ def test_warnings(tmp_path: Path) -> None:
     assert account(tmp_path / "a.weft").warnings == ()
     (peek,) = account(tmp_path / "b.weft", {"collector": "peek"}).warnings
     assert "leans towards code that rarely calls" in peek
+    assert f"{VALUES['stacks_moving'] / VALUES['samples_taken']:.0%}".rstrip("%") in peek
     (running,) = account(tmp_path / "c.weft", close=False).warnings
     assert "has not ended" in running
     (early,) = account(tmp_path / "d.weft", ended="the disk is full").warnings

@@ -10,20 +10,26 @@ import os
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
 from interpreters import Interpreter, all_interpreters
 from recordings import account_of, losses_of, record, stacks_of
 from running import StartTarget
 from storm_grammar import violation
+
+from weft import Collector
 
 RATE_HZ = 5000
 SECONDS = float(os.environ.get("WEFT_STORM_SECONDS", "1.5"))
 ENOUGH = 300  # stacks; a machine under load takes fewer than RATE_HZ * SECONDS
 
 
-def test_every_stack_is_legal(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
-    """GIVEN a storm WHEN it is recorded by ptrace THEN every stack is one that can exist, and none is cut off."""
+@pytest.mark.parametrize("collector", [Collector.PTRACE, Collector.PEEK])
+def test_every_stack_is_legal(
+    interpreter: Interpreter, start_target: StartTarget, tmp_path: Path, collector: Collector
+) -> None:
+    """GIVEN a storm WHEN it is recorded by CPU clocks THEN every stack is one that can exist, and none is cut off."""
     target = start_target(interpreter, "storm.py", 60)
-    capture = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS)
+    capture = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, collector=collector)
     stacks = stacks_of(capture)
     wrong = {}
     for sampled in stacks:
@@ -36,6 +42,7 @@ def test_every_stack_is_legal(interpreter: Interpreter, start_target: StartTarge
     assert account["stacks_truncated"] == 0
     assert len(stacks) > 100, "a storm shows many different stacks"
     assert set(losses_of(capture)) <= {"late", "spared", "unseen"}
+    assert account["stops"] == account["stacks_moving"] == 0
     print(f"{interpreter.name}: {account['samples_taken']:,} samples, none impossible")
 
 

@@ -78,7 +78,7 @@ class _Rate(click.ParamType[int]):
     type=click.Choice([collector.value for collector in Collector]),
     default="auto",
     show_default=True,
-    help="ptrace: true stacks, threads stopped for microseconds; peek: stops nothing, biased.",
+    help="ptrace: the default; peek: without it, beside a debugger, and biased where there are no CPU clocks.",
 )
 @click.option("--idle", is_flag=True, help="Show the time in which threads were blocked, too.")
 @click.argument("command", nargs=-1, metavar="[-- COMMAND ...]")

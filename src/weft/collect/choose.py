@@ -13,8 +13,8 @@ class Collector(StrEnum):
     """What takes the samples."""
 
     AUTO = "auto"
-    PTRACE = "ptrace"  # stops one thread for microseconds
-    PEEK = "peek"  # stops nothing, and leans towards code that rarely calls
+    PTRACE = "ptrace"
+    PEEK = "peek"  # sees threads and programs begin late, and without CPU clocks leans towards code that rarely calls
 
 
 def tracer_of(pid: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -36,9 +36,10 @@ KEYS = (
 )
 
 PEEK_WARNING = (
-    "collector peek: stacks were read while their threads ran, and those that did not hold still were rejected; "
-    "this profile leans towards code that rarely calls"
+    "collector peek: {moving} of the stacks were read while their threads could run, and those that did not hold still were "
+    "rejected; this profile leans towards code that rarely calls"
 )
+_MOVING = 0.01  # share of the samples from which on the profile leans
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class Account:
             pacer=str(capture.meta.get("pacer", "")),
             ended=ended,
             complete=complete,
-            warnings=tuple(_warnings(collector, ended, complete)),
+            warnings=tuple(_warnings(collector, stored, ended, complete)),
         )
 
     @property
@@ -135,8 +136,8 @@ class Account:
             ),
             (
                 "read",
-                f"{counts['stacks_waiting']:,} while the thread waited for its CPU, {counts['stacks_still']:,} while it was "
-                f"blocked, {counts['stops']:,} while stopped, {counts['stacks_moving']:,} while it moved",
+                f"{counts['stacks_waiting']:,} waiting for a CPU, {counts['stacks_still']:,} blocked, "
+                f"{counts['stops']:,} stopped, {counts['stacks_moving']:,} moving",
             ),
         ]
         if self.degraded:
@@ -156,7 +157,7 @@ class Account:
         if not counts["holds"]:
             return "the target never waited"
         return (
-            f"{duration(counts['hold_ns_total'])}, {amount(counts['holds'], 'time')} one thread; "
+            f"{duration(counts['hold_ns_total'])} in {amount(counts['holds'], 'sample')}, one thread at a time; "
             f"median {duration(counts['hold_ns_median'])}, longest {duration(counts['hold_ns_max'])}; "
             f"{amount(counts['syscalls_interrupted'], 'system call')} interrupted"
         )
@@ -175,9 +176,10 @@ class Account:
         return f"{self.collector}, paced by {self.pacer} ({amount(clocks, 'CPU clock')}, {refused:,} refused)"
 
 
-def _warnings(collector: str, ended: str, complete: bool) -> Iterator[str]:
-    if collector == "peek":
-        yield PEEK_WARNING
+def _warnings(collector: str, counts: Mapping[str, int], ended: str, complete: bool) -> Iterator[str]:
+    moving, taken = counts.get("stacks_moving", 0), counts.get("samples_taken", 0)
+    if collector == "peek" and moving > _MOVING * taken:
+        yield PEEK_WARNING.format(moving=share(moving, taken))
     if not complete:
         yield "the recording has not ended: it still runs, or weft was killed; its last second may be missing"
     if ended:
