@@ -17,6 +17,7 @@ constexpr std::uint64_t kAgain = 1000 * kMillisecond;  // before a thread that i
 constexpr int kMaxRetakes = 5;
 constexpr std::uint64_t kTicksPerPeriod = 64;  // the period is drawn anew every so many ticks
 constexpr int kMovingLooks = 6;
+constexpr int kWaitingLooks = 3;
 constexpr std::uint64_t kOwedPeriods = 8;
 constexpr std::uint64_t kWakeUp = 100'000;  // ns from a tick to its reader, when nothing is in the way
 constexpr std::uint64_t kBlocksPeriods = 100;
@@ -63,37 +64,39 @@ void Sampler::sample_at_tick(SampledThread& thread, int cpu, const Tick& tick) {
     account_look(thread, look);
 }
 
-// The stack counts if the thread provably is on no CPU from before it is read until after.
+// The stack counts if the thread provably is on no CPU from before it is read until after. While the reader has to wait for
+// a page or for the thread's mmap lock, the thread goes on; then it is read again.
 Sampler::Look Sampler::look_at_waiting(SampledThread& thread, int cpu, const Tick& tick) {
     Look look;
-    SchedStat before;
-    if (!thread.files.read(before)) {
-        look.loss = Loss::kExited;
-        return look;
-    }
-    look.loss = Loss::kTorn;
-    const std::uint64_t begin_ns = monotonic_ns();
-    if (sched_getcpu() != cpu) {
-        return look;  // the kernel has taken this CPU away (hotplug)
-    }
-    // Known not to have been on a CPU at some time, and switched in once since then: that was for this tick, on this CPU,
-    // which is ours now. Else it must be this CPU's; then it is not on it, since we are.
-    const bool once = thread.still && tick.time_ns > thread.still->at_ns && before.switches == thread.still->switches + 1;
-    if (!once && thread.files.cpu() != cpu) {
-        return look;
-    }
-    // In the first case it has not moved since the tick. In the other neither, if the time was too short to have run on
-    // another CPU and be back.
-    const bool at_tick = once || begin_ns - std::min(begin_ns, tick.time_ns) < kWakeUp;
-    look = look_at(thread, {0, at_tick ? tick.stack_pointer : 0}, stack_);
-    if (!thread.files.read(look.stat) || look.stat.switches != before.switches) {
-        look.taken = false;
+    for (int i = 0; i < kWaitingLooks; ++i) {
+        const std::uint64_t begin_ns = monotonic_ns();
+        SchedStat before;
+        if (!thread.files.read(before)) {
+            look.loss = Loss::kExited;
+            return look;
+        }
         look.loss = Loss::kTorn;
-        return look;
+        if (sched_getcpu() != cpu) {
+            return look;  // the kernel has taken this CPU away (hotplug)
+        }
+        // Known not to have been on a CPU at some time, and switched in once since then: that was for this tick, on this
+        // CPU, which is ours now. Else it must be this CPU's; then it is not on it, since we are.
+        const bool once =
+            thread.still && tick.time_ns > thread.still->at_ns && before.switches == thread.still->switches + 1;
+        if (!once && thread.files.cpu() != cpu) {
+            return look;
+        }
+        // In the first case it has not moved since the tick. In the other neither, if the time was too short to have run
+        // on another CPU and be back.
+        const bool at_tick = once || (i == 0 && begin_ns - std::min(begin_ns, tick.time_ns) < kWakeUp);
+        Look seen = look_at(thread, {0, at_tick ? tick.stack_pointer : 0}, stack_);
+        if (thread.files.read(seen.stat) && seen.stat.switches == before.switches) {
+            thread.still = Stillness{monotonic_ns(), seen.stat.switches};
+            seen.held_ns = thread.still->at_ns - (at_tick ? tick.time_ns : begin_ns);
+            ++batch_.account.stacks_waiting;
+            return seen;
+        }
     }
-    thread.still = Stillness{monotonic_ns(), look.stat.switches};
-    ++batch_.account.stacks_waiting;
-    look.held_ns = thread.still->at_ns - (at_tick ? tick.time_ns : begin_ns);
     return look;
 }
 
