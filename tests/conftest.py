@@ -90,3 +90,13 @@ def start_target(target_folder: Callable[[Interpreter], Path]) -> Iterator[Start
     yield start
     for target in started:
         target.end()
+
+
+@pytest.fixture
+def paranoid() -> Iterator[None]:
+    """The upstream kernel's default, 2: no events of the kernel's side for ordinary users."""
+    setting = Path("/proc/sys/kernel/perf_event_paranoid")
+    before = setting.read_text()
+    setting.write_text("2")
+    yield
+    setting.write_text(before)

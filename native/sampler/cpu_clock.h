@@ -15,8 +15,8 @@ namespace weft {
 
 struct Tick {
     pid_t tid = 0;
-    std::uint64_t time_ns = 0;      // of the monotonic clock
-    Address stack_pointer = 0;      // the thread's in user mode
+    std::uint64_t time_ns = 0;  // of the monotonic clock
+    Address stack_pointer = 0;  // the thread's in user mode
 };
 
 // Where the ticks that fall on one CPU are written. Ticks of several clocks share a ring, or each would cost pages of

@@ -84,7 +84,8 @@ std::vector<pid_t> numbers_in(const std::string& folder) {
 }  // namespace
 
 ThreadFiles::ThreadFiles(pid_t pid, pid_t tid)
-    : schedstat_(open_file(task_path(pid, tid, "schedstat"))), syscall_(open_file(task_path(pid, tid, "syscall"))),
+    : schedstat_(open_file(task_path(pid, tid, "schedstat"))),
+      syscall_(open_file(task_path(pid, tid, "syscall"))),
       stat_(open_file(task_path(pid, tid, "stat"))) {}
 
 bool ThreadFiles::read(SchedStat& stat) const {

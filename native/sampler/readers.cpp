@@ -43,7 +43,7 @@ void watch(int epoll, int descriptor, TickRing* ring) {
 
 }  // namespace
 
-Readers::Readers(OnTick on_tick) : on_tick_(std::move(on_tick)), stop_(eventfd(0, EFD_CLOEXEC)) {}
+Readers::Readers(OnTicks on_ticks) : on_ticks_(std::move(on_ticks)), stop_(eventfd(0, EFD_CLOEXEC)) {}
 
 std::vector<std::shared_ptr<TickRing>> Readers::rings_for(pid_t tid) {
     std::vector<std::shared_ptr<TickRing>> rings;
@@ -119,8 +119,8 @@ void Readers::run(Reader& reader) const {
             }
             ticks.clear();
             ring->take(ticks);
-            for (const Tick& tick : ticks) {
-                on_tick_(reader.cpu, tick);
+            if (!ticks.empty()) {
+                on_ticks_(reader.cpu, ticks);
             }
         }
     }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -17,10 +18,10 @@ namespace weft {
 
 class Readers {
    public:
-    // Called by the reader of `cpu`, on that CPU.
-    using OnTick = std::function<void(int cpu, const Tick& tick)>;
+    // Called by the reader of `cpu`, on that CPU, with the ticks that have come since the last time.
+    using OnTicks = std::function<void(int cpu, std::span<const Tick> ticks)>;
 
-    explicit Readers(OnTick on_tick);
+    explicit Readers(OnTicks on_ticks);
     ~Readers() { stop(); }
     Readers(const Readers&) = delete;
     Readers& operator=(const Readers&) = delete;
@@ -46,7 +47,7 @@ class Readers {
     Reader& reader_on(int cpu);
     void run(Reader& reader) const;
 
-    OnTick on_tick_;
+    OnTicks on_ticks_;
     Descriptor stop_;
     std::vector<std::unique_ptr<Reader>> readers_;
 };

@@ -7,6 +7,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -58,7 +59,7 @@ Sampler::Sampler(const SamplerOptions& options)
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
       wakeup_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      readers_([this](int cpu, const Tick& tick) { on_tick(cpu, tick); }) {
+      readers_([this](int cpu, std::span<const Tick> ticks) { on_ticks(cpu, ticks); }) {
     if (!epoll_.valid() || !timer_.valid() || !wakeup_.valid()) {
         throw std::runtime_error("no file descriptor left for the sampler; raise the limit (ulimit -n)");
     }
@@ -223,7 +224,7 @@ void Sampler::wait(std::unique_lock<std::mutex>& turn) {
 }
 
 // On a reader's thread.
-void Sampler::on_tick(int cpu, const Tick& tick) {
+void Sampler::on_ticks(int cpu, std::span<const Tick> ticks) {
     std::unique_lock turn(turn_, std::defer_lock);
     // While this thread sleeps, the target's goes on. Others have their turn for microseconds, as a rule.
     const std::uint64_t patient_until = monotonic_ns() + kPatience;
@@ -233,8 +234,17 @@ void Sampler::on_tick(int cpu, const Tick& tick) {
             break;
         }
     }
-    if (const auto found = by_tid_.find(tick.tid); found != by_tid_.end() && !found->second->process.launching) {
-        sample_at_tick(*found->second, cpu, tick);
+    for (std::size_t i = 0; i < ticks.size(); ++i) {
+        const auto found = by_tid_.find(ticks[i].tid);
+        if (found == by_tid_.end() || found->second->process.launching) {
+            continue;
+        }
+        const auto later = ticks.subspan(i + 1);
+        if (std::ranges::find(later, ticks[i].tid, &Tick::tid) == later.end()) {
+            sample_at_tick(*found->second, cpu, ticks[i]);
+        } else {
+            come_late(*found->second);
+        }
     }
 }
 

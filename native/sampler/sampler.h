@@ -19,6 +19,7 @@
 #include <mutex>
 #include <optional>
 #include <random>
+#include <span>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -73,7 +74,7 @@ class Sampler {
     // sampler.cpp
     void run();
     void wait(std::unique_lock<std::mutex>& turn);
-    void on_tick(int cpu, const Tick& tick);
+    void on_ticks(int cpu, std::span<const Tick> ticks);
     void run_commands();
     void call(const Command& command);  // on the sampler's thread, to the end
     void publish(bool finished);
@@ -97,10 +98,11 @@ class Sampler {
         bool taken = false;  // stack_ holds the thread's stack
         Loss loss = Loss::kNone;
         SchedStat stat;
-        bool moving = false;     // the thread may have run meanwhile
+        bool moving = false;        // the thread may have run meanwhile
         std::uint64_t held_ns = 0;  // how long it has waited for us
     };
     void sample_at_tick(SampledThread& thread, int cpu, const Tick& tick);
+    void come_late(SampledThread& thread);
     Look look_at_waiting(SampledThread& thread, int cpu, const Tick& tick);
     void sample_running(SampledThread& thread, std::uint64_t now_ns);
     void interrupt(SampledThread& thread, std::uint64_t now_ns);

@@ -64,6 +64,13 @@ void Sampler::sample_at_tick(SampledThread& thread, int cpu, const Tick& tick) {
     account_look(thread, look);
 }
 
+// For a tick of its own clock that had not been looked at by the next one: the reader did not get the CPU.
+void Sampler::come_late(SampledThread& thread) {
+    ++batch_.account.samples_wanted;
+    ++batch_.account.samples_late;
+    lose(thread, Loss::kLate);
+}
+
 // The stack counts if the thread provably is on no CPU from before it is read until after. While the reader has to wait for
 // a page or for the thread's mmap lock, the thread goes on; then it is read again.
 Sampler::Look Sampler::look_at_waiting(SampledThread& thread, int cpu, const Tick& tick) {

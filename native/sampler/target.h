@@ -57,11 +57,11 @@ struct SampledThread {
     std::optional<SchedStat> blocked;
     std::uint64_t blocked_ns = 0;
     std::optional<std::uint64_t> ticked_cpu_ns;  // its CPU time when its clock last ticked
-    std::optional<Stillness> still;     // when it was last known not to be on a CPU
-    std::uint64_t interrupted_ns = 0;   // when it was told to stop
-    std::optional<SchedStat> released;  // its account then
-    std::uint64_t released_ns = 0;      // when that stop ended
-    std::uint64_t spared_until_ns = 0;  // it has been held for long
+    std::optional<Stillness> still;              // when it was last known not to be on a CPU
+    std::uint64_t interrupted_ns = 0;            // when it was told to stop
+    std::optional<SchedStat> released;           // its account then
+    std::uint64_t released_ns = 0;               // when that stop ended
+    std::uint64_t spared_until_ns = 0;           // it has been held for long
     // It blocks between its samples, so that ticks of the wall clock have to look for where, at least until then.
     std::uint64_t blocks_until_ns = 0;
     std::optional<SchedStat> in_stop;  // its account when it was last found in a stop that nobody had told us of

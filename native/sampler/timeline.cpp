@@ -51,8 +51,7 @@ Timeline::Claimed Timeline::claim_cpu(std::uint64_t now_ns, const SchedStat& sta
     const std::int64_t correction = claim.exact ? (unclaimed - period) / kCatchUp : 0;
     const std::int64_t wanted = claim.own_tick ? period + correction : unclaimed;
     const std::int64_t claimed = std::clamp<std::int64_t>(wanted, 0, static_cast<std::int64_t>(claim.most_ns));
-    const std::int64_t over =
-        std::max<std::int64_t>(0, unclaimed - claimed - static_cast<std::int64_t>(claim.owed_ns));
+    const std::int64_t over = std::max<std::int64_t>(0, unclaimed - claimed - static_cast<std::int64_t>(claim.owed_ns));
     cpu_mark_ += static_cast<std::uint64_t>(claimed + over);
     return {static_cast<std::uint64_t>(claimed), static_cast<std::uint64_t>(over)};
 }

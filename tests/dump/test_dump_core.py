@@ -66,7 +66,7 @@ def test_crash(interpreter: Interpreter, folder: Path, start_target: StartTarget
     told = dump(core, *(["--root", interpreter.chroot] if interpreter.chroot else []))
     assert shown(told, stacks) == stacks
     assert told["pid"] == target.pid
-    # The kernel keeps the command's first 79 bytes (ELF_PRARGSZ). In a chroot it begins behind chroot(1) and its folder.
+    # The kernel keeps the command's first 79 bytes (ELF_PRARGSZ). In a chroot it begins behind chroot(1).
     command = target.command[target.command.index(interpreter.command[-1]) :]
     assert told["command"] == " ".join(command)[:79].rstrip()
     assert told["warnings"] == []

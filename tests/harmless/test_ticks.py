@@ -13,6 +13,7 @@ from running import StartTarget, Target
 
 from weft import Collector, Mode, Options, record_process
 
+
 def last_line(target: Target, path: Path, mode: Mode, rate_hz: float) -> tuple[dict[str, Any], dict[str, int]]:
     """What the target tells in its last line while it is recorded to its end, and the account of that."""
     told: dict[str, Any] = {}

@@ -36,8 +36,8 @@ KEYS = (
 )
 
 PEEK_WARNING = (
-    "collector peek: {moving} of the stacks were read while their threads could run, and those that did not hold still were "
-    "rejected; this profile leans towards code that rarely calls"
+    "collector peek: {moving} of the stacks were read while their threads could run, and those that did not hold still "
+    "were rejected; this profile leans towards code that rarely calls"
 )
 _MOVING = 0.01  # share of the samples from which on the profile leans
 
