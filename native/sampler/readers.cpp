@@ -1,10 +1,12 @@
 #include "sampler/readers.h"
 
+#include <linux/sched/types.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,7 +21,8 @@ namespace weft {
 namespace {
 
 constexpr int kMaxEvents = 16;
-constexpr int kMaxCpus = 8192;  // CONFIG_NR_CPUS of the largest kernels
+constexpr std::uint64_t kShortestSlice = 100'000;  // ns
+constexpr int kMaxCpus = 8192;                     // CONFIG_NR_CPUS of the largest kernels
 
 // As large a set of CPUs as the kernel may know.
 class CpuSet {
@@ -39,6 +42,20 @@ void watch(int epoll, int descriptor, TickRing* ring) {
     event.events = EPOLLIN;
     event.data.ptr = ring;
     epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event);
+}
+
+// The calling thread must take the CPU from whatever runs there, and at once: a fair scheduler may let that have its slice
+// first, for some ms. Ordinary users may not ask for more than fairness. There, a thread that wants short slices may come
+// before others that have slices left (from Linux 6.12 on; kernel/sched/fair.c, PREEMPT_SHORT).
+void take_precedence() {
+    const sched_param lowest{1};
+    if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &lowest) != 0) {
+        sched_attr fair{};
+        fair.size = sizeof fair;
+        fair.sched_policy = SCHED_OTHER;
+        fair.sched_runtime = kShortestSlice;
+        syscall(SYS_sched_setattr, 0, &fair, 0);
+    }
 }
 
 }  // namespace
@@ -102,10 +119,7 @@ void Readers::run(Reader& reader) const {
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, nullptr);
-    // It must take the CPU from whatever runs there, and at once: a fair scheduler may let that have its slice first, for
-    // some ms. Ordinary users have to be content with fairness, which is enough as a rule for a thread that has slept.
-    const sched_param lowest{1};
-    sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &lowest);
+    take_precedence();
     prctl(PR_SET_NAME, "weft-reader");
     std::vector<Tick> ticks;
     std::array<epoll_event, kMaxEvents> events;
