@@ -91,6 +91,7 @@ nb::dict account(const Batch& batch) {
     values["hold_ns_total"] = totals.hold_ns_total;
     values["hold_ns_max"] = totals.hold_ns_max;
     values["hold_ns_median"] = totals.hold_ns_median;
+    values["hold_ns_p99"] = totals.hold_ns_p99;
     values["syscalls_interrupted"] = totals.syscalls_interrupted;
     values["sampler_cpu_ns"] = totals.sampler_cpu_ns;
     values["cpu_clocks"] = totals.cpu_clocks;

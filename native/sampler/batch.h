@@ -74,6 +74,7 @@ struct Account {
     std::uint64_t hold_ns_total = 0;
     std::uint64_t hold_ns_max = 0;
     std::uint64_t hold_ns_median = 0;
+    std::uint64_t hold_ns_p99 = 0;
     std::uint64_t syscalls_interrupted = 0;  // stops that met a blocking system call: the kernel restarts most of them
     std::uint64_t read_calls = 0;
     std::uint64_t sampler_cpu_ns = 0;

@@ -15,6 +15,7 @@ namespace {
 
 constexpr int kMaxRounds = 100;  // of looking for tasks that were made while we looked
 constexpr std::uint64_t kNameRounds = 20;
+constexpr std::uint64_t kScanPeriod = 50'000'000;  // ns
 
 }  // namespace
 
@@ -118,6 +119,7 @@ SampledProcess& Sampler::add_process(pid_t pid, std::uint32_t parent, bool launc
     const std::uint32_t id = next_process_++;
     auto& process = processes_[id] = std::make_unique<SampledProcess>(id, pid);
     process->launching = launching;
+    process->image = read_image(pid);
     process->pid_descriptor = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
     if (process->pid_descriptor.valid()) {
         epoll_event event{};
@@ -166,6 +168,26 @@ SampledThread* Sampler::add_thread(SampledProcess& process, pid_t tid, SampledTh
     tell(*thread, Event::Kind::kThreadStart);
     by_tid_[tid] = thread.get();
     return (process.threads[tid] = std::move(thread)).get();
+}
+
+void Sampler::scan_processes(std::uint64_t now_ns) {
+    std::vector<SampledProcess*> replaced;
+    for (const auto& [id, process] : processes_) {
+        if (process->launching || process->next_scan_ns > now_ns) {
+            continue;
+        }
+        process->next_scan_ns = now_ns + kScanPeriod;
+        // A tracer is told.
+        const std::string image = options_.stop_threads ? std::string() : read_image(process->pid);
+        if (!image.empty() && image != process->image) {
+            replaced.push_back(process.get());
+        } else {
+            scan_threads(*process);
+        }
+    }
+    for (SampledProcess* process : replaced) {
+        replaced_by_exec(*process, SampledThread::Trace::kNot);
+    }
 }
 
 void Sampler::scan_threads(SampledProcess& process) {
@@ -219,7 +241,7 @@ void Sampler::take_stop(pid_t tid, const tracer::Stop& stop) {
         return;
     }
     if (stop.kind == tracer::Stop::Kind::kExec) {
-        replaced_by_exec(*thread);
+        replaced_by_exec(thread->process, SampledThread::Trace::kRunning);
         tracer::resume(tid, 0);
         return;
     }
@@ -284,14 +306,13 @@ SampledThread* Sampler::adopt(pid_t tid) {
     return add_thread(*process, tid, SampledThread::Trace::kRunning);
 }
 
-// exec(2): the thread goes on as the only one of a new program, under the process's own number.
-void Sampler::replaced_by_exec(SampledThread& thread) {
-    SampledProcess& before = thread.process;
+// exec(2): the thread that called it goes on as the only one of a new program, under the process's own number.
+void Sampler::replaced_by_exec(SampledProcess& before, SampledThread::Trace trace) {
     const pid_t pid = before.pid;
     const std::uint32_t parent = before.launching ? 0 : before.id;
     end_process(before, -1);
     SampledProcess& after = add_process(pid, parent, false);
-    add_thread(after, pid, SampledThread::Trace::kRunning);
+    add_thread(after, pid, trace);
 }
 
 void Sampler::end_thread(SampledThread& thread) {

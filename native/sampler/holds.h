@@ -19,12 +19,12 @@ class Holds {
     std::uint64_t total_ns() const { return total_ns_; }
     std::uint64_t max_ns() const { return max_ns_; }
 
-    // To the half microsecond; longer ones than a millisecond count as one.
-    std::uint64_t median_ns() const {
+    // What `percent` of the holds were no longer than, to the half microsecond; longer ones than a millisecond count as one.
+    std::uint64_t percentile_ns(unsigned percent) const {
         std::uint64_t seen = 0;
         for (std::size_t i = 0; i < buckets_.size(); ++i) {
             seen += buckets_[i];
-            if (seen * 2 >= count_) {
+            if (seen * 100 >= count_ * percent) {
                 return count_ == 0 ? 0 : i * kBucketNs + kBucketNs / 2;
             }
         }

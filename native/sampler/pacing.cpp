@@ -19,7 +19,6 @@ namespace {
 constexpr std::uint64_t kMillisecond = 1'000'000;
 constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kMaxPause = 100 * kMillisecond;
-constexpr std::uint64_t kScanPeriod = 50 * kMillisecond;
 constexpr std::uint64_t kRestPeriods = 8;
 // Ticks are shifted by up to an eighth of the period either way, against lockstep with what they measure.
 constexpr std::uint64_t kJitterParts = 8;
@@ -59,14 +58,11 @@ void Sampler::arm_timer(std::uint64_t now_ns) {
 }
 
 void Sampler::tick(std::uint64_t now_ns) {
+    scan_processes(now_ns);
     std::vector<SampledThread*> due;
     for (const auto& [id, process] : processes_) {
         if (process->launching) {
             continue;
-        }
-        if (process->next_scan_ns <= now_ns) {
-            process->next_scan_ns = now_ns + kScanPeriod;
-            scan_threads(*process);
         }
         for (const auto& [tid, thread] : process->threads) {
             if (thread->next_check_ns <= now_ns) {

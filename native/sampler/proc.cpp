@@ -17,6 +17,8 @@ namespace {
 
 constexpr std::size_t kSmallFile = 256;
 constexpr std::size_t kStatFile = 1024;
+constexpr int kStartCodeField = 26;  // then the code's end, and the stack's begin
+constexpr int kStackPointerField = 29;
 constexpr int kProcessorField = 39;
 
 Descriptor open_file(const std::string& path) { return Descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC)); }
@@ -62,6 +64,16 @@ std::string_view status_field(std::string_view status, std::string_view key) {
     }
     status.remove_prefix(begin + key.size());
     return status.substr(0, status.find('\n'));
+}
+
+// proc(5), /proc/PID/stat, from a field on. The second one is the name, in parentheses, and may hold anything.
+std::string_view stat_fields(std::string_view stat, int first) {
+    std::size_t at = stat.rfind(')');
+    for (int field = 2; field < first && at != std::string_view::npos; ++field) {
+        at = stat.find(' ', at + 1);
+    }
+    stat.remove_prefix(std::min(at, stat.size()));
+    return stat;
 }
 
 std::vector<pid_t> numbers_in(const std::string& folder) {
@@ -135,15 +147,15 @@ int ThreadFiles::cpu() const {
     if (got <= 0) {
         return -1;
     }
-    std::string_view text(buffer.data(), static_cast<std::size_t>(got));
-    // proc(5): the second field is the name, in parentheses, and may hold anything.
-    std::size_t at = text.rfind(')');
-    for (int field = 2; field < kProcessorField && at != std::string_view::npos; ++field) {
-        at = text.find(' ', at + 1);
-    }
+    std::string_view text = stat_fields({buffer.data(), static_cast<std::size_t>(got)}, kProcessorField);
     int cpu = -1;
-    text.remove_prefix(std::min(at, text.size()));
     return next_number(text, cpu) ? cpu : -1;
+}
+
+std::string read_image(pid_t pid) {
+    const std::string stat = read_file("/proc/" + std::to_string(pid) + "/stat");
+    const std::string_view text = stat_fields(stat, kStartCodeField);
+    return std::string(text.substr(0, text.size() - stat_fields(stat, kStackPointerField).size()));
 }
 
 std::vector<pid_t> list_threads(pid_t pid) { return numbers_in("/proc/" + std::to_string(pid) + "/task"); }

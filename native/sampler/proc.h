@@ -54,6 +54,9 @@ class ThreadFiles {
     Descriptor stat_;
 };
 
+// Where the code and the stack of a process begin: other places after each exec(2), as a rule. Empty: gone, or forbidden.
+std::string read_image(pid_t pid);
+
 std::vector<pid_t> list_threads(pid_t pid);
 std::vector<pid_t> list_children(pid_t pid);  // of all its threads
 std::string read_thread_name(pid_t pid, pid_t tid);

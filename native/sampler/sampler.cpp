@@ -274,7 +274,8 @@ void Sampler::publish(bool finished) {
     account.holds = holds_.count();
     account.hold_ns_total = holds_.total_ns();
     account.hold_ns_max = holds_.max_ns();
-    account.hold_ns_median = holds_.median_ns();
+    account.hold_ns_median = holds_.percentile_ns(50);
+    account.hold_ns_p99 = holds_.percentile_ns(99);
     account.sampler_cpu_ns = own_cpu_ns() + readers_.cpu_ns();
     Batch next;
     next.account = account;

@@ -132,12 +132,13 @@ class Sampler {
     SampledProcess& add_child(pid_t pid, SampledProcess* parent);
     SampledThread* add_thread(SampledProcess& process, pid_t tid, SampledThread::Trace trace);
     AttachResult seize_all(SampledProcess& process);
+    void scan_processes(std::uint64_t now_ns);
     void scan_threads(SampledProcess& process);
     void take_stops();
     void take_stop(pid_t tid, const tracer::Stop& stop);
     void free_unreported();
     SampledThread* adopt(pid_t tid);
-    void replaced_by_exec(SampledThread& thread);
+    void replaced_by_exec(SampledProcess& before, SampledThread::Trace trace);
     void end_thread(SampledThread& thread);
     void end_process(SampledProcess& process, int status);
 

@@ -88,6 +88,7 @@ struct SampledProcess {
     PythonPlace place;  // of `python`, for children that inherit it
     Losses losses;
     std::uint64_t next_scan_ns = 0;  // for threads that nobody told of
+    std::string image;               // collector peek: read_image(), by which an exec is noticed
     std::uint64_t scans = 0;
     std::uint64_t gil_tick_ns = 0;  // mode gil: the last tick
     std::map<pid_t, std::unique_ptr<SampledThread>> threads;

@@ -60,8 +60,11 @@ def main() -> None:
         status = cli.main(prog_name="weft", standalone_mode=False)
     except click.exceptions.Abort:
         sys.exit(130)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        click.echo(_told(error), err=True)
         sys.exit(error.exit_code)
     except WeftError as error:
         click.echo(f"weft: {error}", err=True)
@@ -71,3 +74,10 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _told(error: click.ClickException) -> str:
+    """A mistake on the command line as one line, as all other errors are."""
+    message = " ".join(error.format_message().split()).rstrip(".")
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f"weft: {message}; see {context.command_path if context else 'weft'} --help"

@@ -27,6 +27,7 @@ KEYS = (
     "hold_ns_total",
     "hold_ns_max",
     "hold_ns_median",
+    "hold_ns_p99",
     "syscalls_interrupted",
     "profiler_cpu_ns",
     "sampler_cpu_ns",
@@ -158,7 +159,8 @@ class Account:
             return "the target never waited"
         return (
             f"{duration(counts['hold_ns_total'])} in {amount(counts['holds'], 'sample')}, one thread at a time; "
-            f"median {duration(counts['hold_ns_median'])}, longest {duration(counts['hold_ns_max'])}; "
+            f"median {duration(counts['hold_ns_median'])}, 99 % below {duration(counts['hold_ns_p99'])}, "
+            f"longest {duration(counts['hold_ns_max'])}; "
             f"{amount(counts['syscalls_interrupted'], 'system call')} interrupted"
         )
 
