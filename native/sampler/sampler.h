@@ -147,6 +147,7 @@ class Sampler {
     static constexpr std::uint64_t kWakeupTag = 2ULL << 32;
     static constexpr std::uint64_t kProcessTag = 4ULL << 32;
 
+    std::mutex turn_;  // of what follows: held by who samples, the loop or a reader
     const SamplerOptions options_;
     const std::uint64_t period_ns_;
 
@@ -155,17 +156,16 @@ class Sampler {
     std::uint32_t next_process_ = 1;
     std::uint32_t next_thread_ = 1;
     std::uint32_t next_code_ = 1;
-    StackTable stacks_;
-    PythonStack stack_;
-    PythonStack second_look_;
-    Batch batch_;
-    Holds holds_;
     bool user_only_ = false;       // the kernel gives us ticks in user mode alone
     bool clocks_refused_ = false;  // and none at all
     bool ever_attached_ = false;
     bool ending_ = false;   // the recording, and not a thread
     bool sigchld_ = false;  // one has come, and what it tells of has not been taken
-    std::mutex turn_;       // of all above: held by who samples, the loop or a reader
+    StackTable stacks_;
+    PythonStack stack_;
+    PythonStack second_look_;
+    Batch batch_;
+    Holds holds_;
 
     std::minstd_rand random_;
     std::uint64_t grid_ns_ = 0;      // the undisturbed time of the next tick
@@ -176,12 +176,12 @@ class Sampler {
     Descriptor timer_;
     Descriptor wakeup_;  // commands, and SIGCHLD that another thread has got
 
-    std::mutex mutex_;
+    bool stopping_ = false;
+    bool finished_ = false;
+    std::mutex mutex_;  // of these two and what follows
     std::condition_variable batches_ready_;
     std::deque<Batch> batches_;
     std::vector<Command> commands_;
-    bool stopping_ = false;
-    bool finished_ = false;
     Readers readers_;
     std::thread thread_;
 };
