@@ -10,5 +10,6 @@ void bind_memory(nanobind::module_& module);
 void bind_python(nanobind::module_& module);
 void bind_runs(nanobind::module_& module);
 void bind_sampler(nanobind::module_& module);
+void bind_unwind(nanobind::module_& module);
 
 }  // namespace weft

@@ -46,6 +46,7 @@ void bind_dump(nb::module_& module) {
             nb::arg("tid"), nb::arg("timeout_s"))
         .def_prop_ro("result", &StoppedThread::result)
         .def_prop_ro("thread_pointer", &StoppedThread::thread_pointer)
+        .def_prop_ro("registers", &StoppedThread::registers)
         .def("release", &StoppedThread::release, nb::call_guard<nb::gil_scoped_release>());
     module.def("probe_cpu_clock", &probe_cpu_clock, nb::arg("tid"), nb::arg("user_only"));
 }

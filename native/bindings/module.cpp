@@ -6,4 +6,5 @@ NB_MODULE(_native, module) {
     weft::bind_python(module);
     weft::bind_runs(module);
     weft::bind_sampler(module);
+    weft::bind_unwind(module);
 }

@@ -116,7 +116,8 @@ void Sampler::check(SampledThread& thread, std::uint64_t now_ns) {
         }
         thread.ticked_cpu_ns = stat.cpu_ns;
         if (own_clock_is_exact(thread)) {
-            open_clock(thread);  // it may run on other CPUs now
+            open_clock(thread);  // it may run on other CPUs now; or its reader has not got the CPU
+            return;
         }
     } else if (was_due != 0 && now_ns > was_due + period_ns_) {
         const std::uint64_t late = (now_ns - was_due) / period_ns_;

@@ -52,27 +52,27 @@ void StoppedThread::hold(pid_t tid, std::chrono::nanoseconds timeout, std::promi
                          std::future<void> released) {
     const tracer::Result seized = seize_alone(tid);
     if (seized != tracer::Result::kOk) {
-        stopped.set_value({seized == tracer::Result::kGone ? Result::kGone : Result::kDenied, 0});
+        stopped.set_value({seized == tracer::Result::kGone ? Result::kGone : Result::kDenied, 0, {}});
         return;
     }
     tracer::Stop stop;
     if (tracer::interrupt(tid) != tracer::Result::kOk) {
-        stopped.set_value({Result::kGone, 0});
+        stopped.set_value({Result::kGone, 0, {}});
         return;
     }
     if (!wait_for_stop(tid, timeout, stop)) {
-        stopped.set_value({Result::kTimedOut, 0});
+        stopped.set_value({Result::kTimedOut, 0, {}});
         return;
     }
     tracer::Registers registers;
     if (stop.kind == tracer::Stop::Kind::kEnd || !tracer::registers(tid, registers)) {
-        stopped.set_value({Result::kGone, 0});
+        stopped.set_value({Result::kGone, 0, {}});
         return;
     }
     if (registers.interrupted_syscall) {
         tracer::restart_syscall(tid);
     }
-    stopped.set_value({Result::kStopped, registers.thread_pointer});
+    stopped.set_value({Result::kStopped, registers.thread_pointer, registers.all});
     released.wait();
     // A signal that stopped it is delivered now (ptrace(2), PTRACE_DETACH).
     // NOLINTNEXTLINE(performance-no-int-to-ptr): ptrace takes numbers as pointers

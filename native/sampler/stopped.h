@@ -31,6 +31,7 @@ class StoppedThread {
 
     Result result() const { return stop_.result; }
     Address thread_pointer() const { return stop_.thread_pointer; }  // fs base; 0: not stopped
+    const RegisterSet& registers() const { return stop_.registers; }
 
     void release();
 
@@ -38,6 +39,7 @@ class StoppedThread {
     struct Stop {
         Result result = Result::kGone;
         Address thread_pointer = 0;
+        RegisterSet registers;
     };
 
     static void hold(pid_t tid, std::chrono::nanoseconds timeout, std::promise<Stop> stopped,

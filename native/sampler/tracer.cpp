@@ -107,6 +107,12 @@ bool registers(pid_t tid, Registers& registers) {
     }
     registers.thread_pointer = regs.fs_base;
     registers.stack_pointer = regs.rsp;
+    // In the order of DWARF's numbers.
+    const std::array values = {regs.rax, regs.rdx, regs.rcx, regs.rbx, regs.rsi, regs.rdi, regs.rbp, regs.rsp, regs.r8,
+                               regs.r9,  regs.r10, regs.r11, regs.r12, regs.r13, regs.r14, regs.r15, regs.rip};
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        registers.all.set(static_cast<Register>(i), values[i]);
+    }
     const auto returned = static_cast<std::int64_t>(regs.rax);
     const bool in_syscall = static_cast<std::int64_t>(regs.orig_rax) >= 0;
     registers.interrupted_syscall =

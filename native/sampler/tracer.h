@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "memory/memory.h"
+#include "unwind/rule.h"
 
 namespace weft::tracer {
 
@@ -39,6 +40,7 @@ struct Registers {
     Address thread_pointer = 0;  // fs base: pthread_self in glibc and musl
     Address stack_pointer = 0;
     bool interrupted_syscall = false;  // it was in a system call that will return EINTR or be restarted
+    RegisterSet all;
 };
 
 // follow_processes: children are seized as they are made.

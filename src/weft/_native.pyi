@@ -1,6 +1,6 @@
 """The C++ side. native/ tells more: each class stands in the header that bears its name."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Final
 
@@ -172,8 +172,50 @@ class StoppedThread:
     @property
     def thread_pointer(self) -> int:
         """Its pthread_self (fs base); 0 if it is not stopped."""
+    @property
+    def registers(self) -> RegisterSet:
+        """Its registers; none is known if it is not stopped."""
     def release(self) -> None:
         """Let it run; more calls do nothing."""
+
+class RegisterSet:
+    """A thread's registers as far as they are known, by their DWARF numbers; 16 is the pc."""
+
+    def __init__(self) -> None: ...
+    def __getitem__(self, number: int) -> int | None: ...
+
+class UnwindTable:
+    """The unwind rules of one module's code, by addresses as linked."""
+
+    @staticmethod
+    def build(sections: Sequence[tuple[bytes, int, bool]]) -> UnwindTable:
+        """Compile CFI: for each section its bytes, its address, and whether it is .eh_frame (or .debug_frame)."""
+    @staticmethod
+    def load(bytes: bytes) -> UnwindTable | None:
+        """What save() gave; None if these bytes are no table of this version, or damaged."""
+    def save(self) -> bytes: ...
+    def find(self, address: int) -> dict[str, str | bool]:
+        """The rule at an address in words like readelf's: "CFA", "ra", "rbx", ..., and whether it is a signal frame."""
+    @property
+    def losses(self) -> dict[str, int]:
+        """What was met and could not be used: functions, expressions, overlaps."""
+    @property
+    def bytes(self) -> int:
+        """Of memory."""
+    def __len__(self) -> int: ...
+
+class CodeMap:
+    """Where modules lie in a process, and their tables."""
+
+    def __init__(self) -> None: ...
+    def add(self, begin: int, end: int, bias: int, table: UnwindTable) -> None:
+        """Lay a module's code over whatever was there. bias: what is added to the module's own addresses."""
+
+def unwind(
+    memory: Memory, code: CodeMap, registers: RegisterSet
+) -> tuple[list[tuple[int, int, int, bool]], str | None]:
+    """The native stack of a thread that stands still, innermost first: pc, stack pointer, CFA (0: not known), whether
+    the pc is a return address; and the loss that ended it before the outermost frame."""
 
 def probe_cpu_clock(tid: int, user_only: bool) -> int:
     """Open a CPU clock of a thread and close it: 0, or the errno with which the kernel refuses."""

@@ -74,7 +74,7 @@ def test_blocked_time_is_told_but_shown_on_request_only(path: Path) -> None:
 
 def test_it_ends_with_the_account(path: Path) -> None:
     subjects = [line.split()[0] for line in shown(path).partition("\nThe honest account\n")[2].splitlines()]
-    assert subjects == ["samples", "lost", "stacks", "no", "held", "profiler", "collector"]
+    assert subjects == ["samples", "lost", "stacks", "read", "held", "profiler", "collector"]
 
 
 def test_a_recording_without_samples_says_so(tmp_path: Path) -> None:

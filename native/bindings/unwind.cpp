@@ -1,0 +1,138 @@
+// Unwind tables for Python: made from the sections of a module, and looked at in readelf's words.
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bindings/bindings.h"
+#include "unwind/unwinder.h"
+
+namespace nb = nanobind;
+
+namespace weft {
+
+namespace {
+
+constexpr std::array kRegisterNames = {"rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8",
+                                       "r9",  "r10", "r11", "r12", "r13", "r14", "r15", "ra"};
+static_assert(kRegisterNames.size() == kRegisters);
+
+std::string name(Register number) { return kRegisterNames[static_cast<std::size_t>(number)]; }
+
+std::string with_sign(std::int32_t offset) { return (offset < 0 ? "" : "+") + std::to_string(offset); }
+
+std::string told(const Saved& saved) {
+    switch (saved.where) {
+        case Saved::Where::kSame: return "same";
+        case Saved::Where::kAtCfa: return "c" + with_sign(saved.offset);
+        case Saved::Where::kAtRegister: return "*(" + name(saved.base) + with_sign(saved.offset) + ")";
+        case Saved::Where::kInRegister: return name(saved.base);
+        case Saved::Where::kLost: break;
+    }
+    return "lost";
+}
+
+std::string told_cfa(const UnwindRule& rule) {
+    const std::string sum = name(rule.base) + with_sign(rule.offset);
+    switch (rule.cfa) {
+        case UnwindRule::Cfa::kNone: return "none";
+        case UnwindRule::Cfa::kEnd: return "end";
+        case UnwindRule::Cfa::kRegister: return sum;
+        case UnwindRule::Cfa::kDeref: return "*(" + sum + ")" + (rule.addend == 0 ? "" : with_sign(rule.addend));
+        case UnwindRule::Cfa::kPlt: break;
+    }
+    return sum + " plt" + with_sign(rule.addend);
+}
+
+UnwindTable build(const std::vector<nb::tuple>& sections) {
+    std::vector<CfiSection> told;
+    for (const nb::tuple& section : sections) {
+        const auto bytes = nb::cast<nb::bytes>(section[0]);
+        told.push_back({{static_cast<const std::byte*>(bytes.data()), bytes.size()},
+                        nb::cast<std::uint64_t>(section[1]),
+                        nb::cast<bool>(section[2])});
+    }
+    const nb::gil_scoped_release release;  // the tuples keep the bytes
+    return UnwindTable::build(told);
+}
+
+nb::dict find(const UnwindTable& table, std::uint64_t address) {
+    const UnwindRule& rule = table.find(address);
+    nb::dict words;
+    words["CFA"] = told_cfa(rule);
+    words["signal"] = rule.signal;
+    words["ra"] = told(rule.return_address);
+    for (std::size_t i = 0; i < kPreserved.size(); ++i) {
+        words[name(kPreserved[i]).c_str()] = told(rule.saved[i]);
+    }
+    return words;
+}
+
+nb::dict losses(const UnwindTable& table) {
+    nb::dict counts;
+    counts["functions"] = table.losses().functions;
+    counts["expressions"] = table.losses().expressions;
+    counts["overlaps"] = table.losses().overlaps;
+    return counts;
+}
+
+// (pc, stack pointer, CFA, whether the pc is a return address) of each frame, innermost first; and the loss or None.
+nb::tuple unwind_all(Memory& memory, const CodeMap& code, const RegisterSet& registers) {
+    NativeStack stack;
+    {
+        const nb::gil_scoped_release release;
+        Unwinder().unwind(memory, code, registers, stack);
+    }
+    nb::list frames;
+    for (const NativeFrame& frame : stack.frames) {
+        frames.append(nb::make_tuple(frame.pc, frame.stack_pointer, frame.cfa, frame.is_return));
+    }
+    return nb::make_tuple(
+        frames, stack.loss == Loss::kNone ? nb::none() : nb::cast(kLossNames[static_cast<std::size_t>(stack.loss)]));
+}
+
+}  // namespace
+
+void bind_unwind(nb::module_& module) {
+    nb::class_<RegisterSet>(module, "RegisterSet")
+        .def(nb::init<>())
+        .def("__getitem__", [](const RegisterSet& set, std::size_t number) {
+            if (number >= kRegisters) {
+                throw nb::index_error();
+            }
+            return set.has(static_cast<Register>(number)) ? nb::cast(set.values[number]) : nb::none();
+        });
+    nb::class_<CodeMap>(module, "CodeMap")
+        .def(nb::init<>())
+        .def(
+            "add",
+            [](CodeMap& code, Address begin, Address end, Address bias, std::shared_ptr<UnwindTable> table) {
+                code.add(begin, end, bias, std::move(table));
+            },
+            nb::arg("begin"), nb::arg("end"), nb::arg("bias"), nb::arg("table"));
+    module.def("unwind", &unwind_all, nb::arg("memory"), nb::arg("code"), nb::arg("registers"));
+    nb::class_<UnwindTable>(module, "UnwindTable")
+        .def_static("build", &build, nb::arg("sections"))
+        .def_static(
+            "load",
+            [](const nb::bytes& bytes) {
+                std::optional<UnwindTable> table = UnwindTable::load({bytes.c_str(), bytes.size()});
+                return table ? nb::cast(std::move(*table)) : nb::none();
+            },
+            nb::arg("bytes"))
+        .def("save",
+             [](const UnwindTable& table) {
+                 const std::string bytes = table.save();
+                 return nb::bytes(bytes.data(), bytes.size());
+             })
+        .def("find", &find, nb::arg("address"))
+        .def_prop_ro("losses", &losses)
+        .def_prop_ro("bytes", &UnwindTable::bytes)
+        .def("__len__", &UnwindTable::rows);
+}
+
+}  // namespace weft

@@ -1,0 +1,55 @@
+// Unwind rules by address, in a form that is small, quick to search, and the same on disk and in the kernel's maps.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "unwind/cfi.h"
+#include "unwind/rule.h"
+
+namespace weft {
+
+// The rules of one module's code, by addresses in the module.
+//
+//   pages   one number for each 4 KiB of code: where its rows begin
+//   rows    32 bits: the low 12 bits of the address from which on a rule holds, and the rule's number above them.
+//           Each page has a row for its first byte, so that a search never leaves the page.
+//   rules   the distinct ones; some hundreds for most modules
+class UnwindTable {
+   public:
+    UnwindTable() = default;
+
+    // Of functions that overlap, the one that comes first holds, and sections earlier in `sections` come first.
+    static UnwindTable build(std::span<const CfiSection> sections);
+
+    // The rule that holds at an instruction.
+    const UnwindRule& find(std::uint64_t address) const;
+
+    const CfiLosses& losses() const { return losses_; }
+    std::size_t rows() const { return rows_.size(); }
+    const std::vector<UnwindRule>& rules() const { return rules_; }
+    std::size_t bytes() const;  // of memory
+
+    // As bytes, and from bytes; nothing if these are no table of this version, or damaged.
+    std::string save() const;
+    static std::optional<UnwindTable> load(std::string_view bytes);
+
+   private:
+    static constexpr unsigned kPageBits = 12;
+
+    void fill(const Cfi& cfi, const std::vector<const CfiFunction*>& functions);
+    void add(std::uint64_t address, std::uint32_t rule);
+    bool is_sound() const;
+
+    std::uint64_t first_page_ = 0;
+    std::vector<std::uint32_t> pages_;
+    std::vector<std::uint32_t> rows_;
+    std::vector<UnwindRule> rules_{UnwindRule{}};
+    CfiLosses losses_;
+};
+
+}  // namespace weft

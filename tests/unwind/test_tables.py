@@ -1,0 +1,135 @@
+"""Unwind tables say what readelf says, of every row of real modules, and survive what is no table."""
+
+from __future__ import annotations
+
+import random
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from interpreters import Interpreter
+
+from weft import _native
+from weft.target.elf import ElfFile
+from weft.target.unwinding import table_of_file
+
+REGISTERS = ("rbx", "rbp", "r12", "r13", "r14", "r15", "ra")
+LIBRARIES = Path("/lib/x86_64-linux-gnu")
+# glibc, hand-written assembly, C++, the lazy PLT and signal frames.
+MODULES = [LIBRARIES / name for name in ("libc.so.6", "libcrypto.so.3", "libstdc++.so.6", "ld-linux-x86-64.so.2")]
+
+
+def rows_of(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """Each row of each function as readelf interprets it: its address, and its columns by name."""
+    command = ["readelf", "--debug-dump=frames-interp", "--wide", path]
+    text = subprocess.run(command, capture_output=True, text=True, check=False).stdout  # 1: it has warned of something
+    end, columns = 0, []
+    for line in text.splitlines():
+        if entry := re.search(r" (CIE|FDE)\b(?:.*\.\.([0-9a-f]+))?", line):
+            end = int(entry[2], 16) if entry[2] else 0
+        words = re.sub(r" r\d+ \((\w+)\)", r" \1", line).split()  # "r9 (r9)": the value lies in that register
+        if words[:1] == ["LOC"]:
+            columns = words[1:]
+        elif len(words) == len(columns) + 1 and re.fullmatch("[0-9a-f]{16}", words[0]) and int(words[0], 16) < end:
+            yield int(words[0], 16), dict(zip(columns, words[1:], strict=True))
+
+
+def assert_same(told: dict[str, str | bool], row: dict[str, str]) -> None:
+    """Our rule is readelf's. Of expressions readelf does not say which; the tests of stacks show that they are right."""
+    if row["ra"] == "u":
+        assert told["CFA"] == "end"
+        return
+    if (stack := row.get("rsp", "u")) not in ("u", "s", "exp"):  # longjmp, setcontext: the CFA is not the stack pointer
+        base, offset = row["CFA"].split("+")
+        assert told["CFA"] == (f"*({base}+{int(offset) + int(stack[2:])})" if stack.startswith("c+") else f"{stack}+0")
+        return
+    assert told["CFA"] == row["CFA"] or row["CFA"] == "exp"
+    for register in REGISTERS:
+        expected = row.get(register, "c-8" if register == "ra" else "u")
+        if expected == "exp":
+            assert str(told[register]).startswith("*("), register
+        elif expected in ("u", "s"):
+            assert told[register] in ("same", "lost"), register
+        else:
+            assert told[register] == expected, register
+
+
+def assert_as_readelf(path: Path, *, least: int) -> None:
+    with ElfFile(str(path)) as file:
+        table = table_of_file(file)
+    rows = unknown = 0
+    for address, row in rows_of(path):
+        told = table.find(address)
+        if row["CFA"] == "exp" and told["CFA"] == "none":
+            unknown += 1
+        else:
+            assert_same(told, row)
+        rows += 1
+    assert rows >= least
+    assert unknown <= 3  # libcrypto: an address computed from r9
+    assert table.losses == {"functions": 0, "expressions": unknown, "overlaps": 0}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.name)
+def test_libraries(path: Path) -> None:
+    assert_as_readelf(path.resolve(), least=2000)
+
+
+def test_interpreters(interpreter: Interpreter) -> None:
+    """GIVEN the file that holds the eval loop, as compilers of ten years made it."""
+    executable = interpreter.executable.resolve()
+    shared = sorted(executable.parent.parent.glob("lib/libpython*.so.1.0"))
+    assert_as_readelf(shared[0] if shared else executable, least=20_000)
+
+
+def test_a_table_is_kept() -> None:
+    with ElfFile(str(MODULES[0])) as file:
+        table = table_of_file(file)
+    again = _native.UnwindTable.load(table.save())
+    assert again is not None
+    assert again.save() == table.save()
+    assert len(again) == len(table) > 20_000
+    for address in range(0, 1 << 21, 777):
+        assert again.find(address) == table.find(address)
+
+
+def test_what_is_no_table() -> None:
+    """GIVEN a table of which bytes are missing or changed THEN it is refused, or still answers for every address."""
+    with ElfFile(str(MODULES[3])) as file:
+        whole = table_of_file(file).save()
+    assert _native.UnwindTable.load(b"") is None
+    for size in range(0, len(whole), 97):
+        assert _native.UnwindTable.load(whole[:size]) is None
+    chance = random.Random(1)
+    refused = 0
+    for _ in range(3000):
+        damaged = bytearray(whole)
+        for _ in range(chance.randrange(1, 4)):
+            damaged[chance.randrange(len(whole))] = chance.randrange(256)
+        table = _native.UnwindTable.load(bytes(damaged))
+        refused += table is None
+        if table is not None:
+            for _ in range(20):
+                table.find(chance.randrange(1 << 18))
+    assert refused > 30
+
+
+def test_damaged_sections() -> None:
+    """GIVEN CFI of which bytes are changed THEN what cannot be used is counted, and no address is without an answer."""
+    with ElfFile(str(MODULES[3])) as file:
+        section = file.section(".eh_frame")
+        assert section
+        whole = file.read(section.offset, section.size)
+    chance = random.Random(2)
+    lost = 0
+    for _ in range(2000):
+        damaged = bytearray(whole)
+        for _ in range(chance.randrange(1, 30)):
+            damaged[chance.randrange(len(whole))] = chance.randrange(256)
+        table = _native.UnwindTable.build([(bytes(damaged), section.address, chance.random() < 0.9)])
+        lost += sum(table.losses.values()) > 0
+        for _ in range(10):
+            table.find(chance.randrange(1 << 64))
+    assert lost > 500
