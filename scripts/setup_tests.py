@@ -18,7 +18,18 @@ ROOT = Path(__file__).resolve().parent.parent
 CACHE = Path(os.environ.get("WEFT_CACHE") or ROOT / ".cache")
 
 # Compilers for targets that embed Python, a browser for the HTML report, gcore for core files.
-PACKAGES = ["clang", "libclang-rt-dev", "g++", "gcc", "gdb", "debootstrap", "procps", "chromium", "chromium-driver"]
+PACKAGES = [
+    "clang",
+    "libclang-rt-dev",
+    "g++",
+    "gcc",
+    "binutils",
+    "gdb",
+    "debootstrap",
+    "procps",
+    "chromium",
+    "chromium-driver",
+]
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ std::string told(const Saved& saved) {
 }
 
 std::string told_cfa(const UnwindRule& rule) {
-    const std::string sum = name(rule.base) + with_sign(rule.offset);
+    std::string sum = name(rule.base) + with_sign(rule.offset);
     switch (rule.cfa) {
         case UnwindRule::Cfa::kNone: return "none";
         case UnwindRule::Cfa::kEnd: return "end";

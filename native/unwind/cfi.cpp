@@ -291,7 +291,26 @@ class Program {
         state.cfa_offset = offset;
     }
 
+    void remember(Cursor& code, const State& state) {
+        if (remembered_.size() == kMaxRemembered) {
+            code.fail();
+        } else {
+            remembered_.push_back(state);
+        }
+    }
+
+    void recall(Cursor& code, State& state) {
+        if (remembered_.empty()) {
+            code.fail();
+        } else {
+            state = remembered_.back();
+            remembered_.pop_back();
+        }
+    }
+
     void run_extended(std::uint8_t operation, Cursor& code, State& state, bool emits);
+    void run_cfa(std::uint8_t operation, Cursor& code, State& state) const;
+    void run_register(std::uint8_t operation, Cursor& code, State& state) const;
 
     const Cie& cie_;
     std::uint64_t address_;
@@ -312,37 +331,21 @@ void Program::run_extended(std::uint8_t operation, Cursor& code, State& state, b
         case 0x02: advance(code.fixed<std::uint8_t>(), state, emits); break;
         case 0x03: advance(code.fixed<std::uint16_t>(), state, emits); break;
         case 0x04: advance(code.fixed<std::uint32_t>(), state, emits); break;
-        case 0x05: {  // offset_extended
-            const std::uint64_t number = code.uleb();
-            at_cfa(state, number, static_cast<std::int64_t>(code.uleb()) * cie_.data_factor);
-            break;
-        }
-        case 0x06: restore(state, code.uleb()); break;
-        case 0x07: undefined(state, code.uleb()); break;
-        case 0x08: set(state, code.uleb(), {}); break;  // same_value
-        case 0x09: {                                    // register
-            const std::uint64_t number = code.uleb();
-            const std::uint64_t base = code.uleb();
-            set(state, number,
-                base < kRegisters ? Saved{Saved::Where::kInRegister, static_cast<Register>(base), 0}
-                                  : Saved{Saved::Where::kLost, Register::kRsp, 0});
-            break;
-        }
-        case 0x0a:  // remember_state
-            if (remembered_.size() == kMaxRemembered) {
-                code.fail();
-                break;
-            }
-            remembered_.push_back(state);
-            break;
-        case 0x0b:  // restore_state
-            if (remembered_.empty()) {
-                code.fail();
-                break;
-            }
-            state = remembered_.back();
-            remembered_.pop_back();
-            break;
+        case 0x0a: remember(code, state); break;
+        case 0x0b: recall(code, state); break;
+        case 0x2e: code.uleb(); break;  // GNU_args_size
+        case 0x0c:
+        case 0x0d:
+        case 0x0e:
+        case 0x0f:
+        case 0x12:
+        case 0x13: run_cfa(operation, code, state); break;
+        default: run_register(operation, code, state);
+    }
+}
+
+void Program::run_cfa(std::uint8_t operation, Cursor& code, State& state) const {
+    switch (operation) {
         case 0x0c: {  // def_cfa
             const std::uint64_t number = code.uleb();
             define_cfa(state, number, static_cast<std::int64_t>(code.uleb()));
@@ -354,36 +357,40 @@ void Program::run_extended(std::uint8_t operation, Cursor& code, State& state, b
             state.cfa = State::Cfa::kExpression;
             state.cfa_expression = read_expression(code.take(code.uleb()));
             break;
-        case 0x10: {  // expression
-            const std::uint64_t number = code.uleb();
-            at_expression(state, number, read_expression(code.take(code.uleb())));
-            break;
-        }
-        case 0x11: {  // offset_extended_sf
-            const std::uint64_t number = code.uleb();
-            at_cfa(state, number, code.sleb() * cie_.data_factor);
-            break;
-        }
         case 0x12: {  // def_cfa_sf
             const std::uint64_t number = code.uleb();
             define_cfa(state, number, code.sleb() * cie_.data_factor);
             break;
         }
-        case 0x13: state.cfa_offset = code.sleb() * cie_.data_factor; break;  // def_cfa_offset_sf
+        default: state.cfa_offset = code.sleb() * cie_.data_factor;  // def_cfa_offset_sf
+    }
+}
+
+void Program::run_register(std::uint8_t operation, Cursor& code, State& state) const {
+    constexpr Saved kNowhere{Saved::Where::kLost, Register::kRsp, 0};
+    const std::uint64_t number = code.uleb();
+    switch (operation) {
+        case 0x05: at_cfa(state, number, static_cast<std::int64_t>(code.uleb()) * cie_.data_factor); break;
+        case 0x06: restore(state, number); break;
+        case 0x07: undefined(state, number); break;
+        case 0x08: set(state, number, {}); break;  // same_value
+        case 0x09: {                               // register
+            const std::uint64_t base = code.uleb();
+            set(state, number,
+                base < kRegisters ? Saved{Saved::Where::kInRegister, static_cast<Register>(base), 0} : kNowhere);
+            break;
+        }
+        case 0x10: at_expression(state, number, read_expression(code.take(code.uleb()))); break;
+        case 0x11: at_cfa(state, number, code.sleb() * cie_.data_factor); break;  // offset_extended_sf
         case 0x14:
-        case 0x15: {  // val_offset, val_offset_sf: a value, not a place
-            const std::uint64_t number = code.uleb();
+        case 0x15:  // val_offset, val_offset_sf: a value, not a place
             code.uleb();
-            set(state, number, {Saved::Where::kLost, Register::kRsp, 0});
+            set(state, number, kNowhere);
             break;
-        }
-        case 0x16: {  // val_expression
-            const std::uint64_t number = code.uleb();
+        case 0x16:  // val_expression
             code.skip(code.uleb());
-            set(state, number, {Saved::Where::kLost, Register::kRsp, 0});
+            set(state, number, kNowhere);
             break;
-        }
-        case 0x2e: code.uleb(); break;  // GNU_args_size
         default: code.fail();
     }
 }
@@ -413,7 +420,9 @@ class SectionReader {
             const std::uint64_t id = wide && !section_.eh ? entry.fixed<std::uint64_t>() : entry.fixed<std::uint32_t>();
             const std::uint64_t cie_id = section_.eh ? 0 : wide ? ~std::uint64_t{0} : 0xffffffff;
             if (id == cie_id) {
-                cies_[begin] = read_cie(entry);
+                if (const std::optional<Cie> cie = read_cie(entry)) {
+                    cies_.insert_or_assign(begin, *cie);
+                }
             } else {
                 // .eh_frame: the distance back to the CIE; .debug_frame: its place.
                 read_function(entry, section_.eh ? id_at - id : id);
@@ -463,11 +472,11 @@ class SectionReader {
 
     void read_function(Cursor& entry, std::uint64_t cie_at) {
         const auto found = cies_.find(cie_at);
-        if (found == cies_.end() || !found->second) {
+        if (found == cies_.end()) {
             ++cfi_.losses.functions;
             return;
         }
-        const Cie& cie = *found->second;
+        const Cie& cie = found->second;
         const std::uint64_t begin = read_pointer(entry, cie.encoding);
         const std::uint64_t size = read_pointer(entry, cie.encoding & 0x0f);
         if (cie.augmented) {
@@ -488,7 +497,7 @@ class SectionReader {
 
     const CfiSection& section_;
     Cfi& cfi_;
-    std::map<std::uint64_t, std::optional<Cie>> cies_;  // by their place; those that cannot be used are none
+    std::map<std::uint64_t, Cie> cies_;  // by their place; without those that cannot be used
 };
 
 }  // namespace

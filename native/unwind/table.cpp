@@ -1,7 +1,6 @@
 #include "unwind/table.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -58,7 +57,7 @@ class Taker {
             failed_ = true;
             return value;
         }
-        std::memcpy(&value, bytes_.data(), sizeof value);
+        bytes_.copy(reinterpret_cast<char*>(&value), sizeof value);
         bytes_.remove_prefix(sizeof value);
         failed_ = failed_ || value > most;
         return value;
@@ -74,7 +73,7 @@ class Taker {
         const auto count = number<std::uint64_t>();
         failed_ = failed_ || count > bytes_.size() / sizeof(std::uint32_t);
         std::vector<std::uint32_t> values(failed_ ? 0 : count);
-        std::memcpy(values.data(), bytes_.data(), values.size() * sizeof(std::uint32_t));
+        bytes_.copy(reinterpret_cast<char*>(values.data()), values.size() * sizeof(std::uint32_t));
         bytes_.remove_prefix(values.size() * sizeof(std::uint32_t));
         return values;
     }

@@ -15,10 +15,10 @@ class Stack {
     explicit Stack(Memory& memory) : memory_(memory) {}
 
     std::optional<std::uint64_t> word(Address address) {
-        if (address - begin_ > kWindow - sizeof(std::uint64_t) || size_ < address - begin_ + sizeof(std::uint64_t)) {
-            if (!fetch(address)) {
-                return std::nullopt;
-            }
+        const bool inside =
+            address >= begin_ && size_ >= sizeof(std::uint64_t) && address - begin_ <= size_ - sizeof(std::uint64_t);
+        if (!inside && !fetch(address)) {
+            return std::nullopt;
         }
         std::uint64_t value = 0;
         std::memcpy(&value, bytes_.data() + (address - begin_), sizeof value);

@@ -37,7 +37,7 @@ def rows_of(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def assert_same(told: dict[str, str | bool], row: dict[str, str]) -> None:
-    """Our rule is readelf's. Of expressions readelf does not say which; the tests of stacks show that they are right."""
+    """Our rule is readelf's. Of expressions it does not say which; the tests of stacks show that they are right."""
     if row["ra"] == "u":
         assert told["CFA"] == "end"
         return
