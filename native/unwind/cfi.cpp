@@ -40,6 +40,11 @@ struct Cie {
     bool augmented = false;
     bool signal = false;
     Cursor program{{}, 0};
+
+    // A factored offset; nonsense wraps around.
+    std::int64_t scaled(std::uint64_t value) const {
+        return static_cast<std::int64_t>(value * static_cast<std::uint64_t>(data_factor));
+    }
 };
 
 std::uint64_t read_pointer(Cursor& cursor, std::uint8_t encoding) {
@@ -92,6 +97,11 @@ bool read_plt(Cursor cursor, Expression& plt) {
            cursor.at_end() && !cursor.failed();
 }
 
+// Nonsense wraps around.
+std::int64_t add(std::int64_t sum, std::uint64_t value) {
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(sum) + value);
+}
+
 Expression read_expression(Cursor cursor) {
     Expression read;
     if (read_plt(cursor, read)) {
@@ -108,7 +118,7 @@ Expression read_expression(Cursor cursor) {
     while (!cursor.at_end()) {
         std::int64_t& sum = read.deref ? read.addend : read.offset;
         switch (const auto operation = cursor.fixed<std::uint8_t>()) {
-            case kPlusUconst: sum += static_cast<std::int64_t>(cursor.uleb()); break;
+            case kPlusUconst: sum = add(sum, cursor.uleb()); break;
             case kDeref:
                 if (read.deref) {
                     return read;
@@ -120,7 +130,7 @@ Expression read_expression(Cursor cursor) {
                 if (operation < kLit0 || operation > kLit31 || cursor.fixed<std::uint8_t>() != kPlus) {
                     return read;
                 }
-                sum += operation - kLit0;
+                sum = add(sum, operation - kLit0);
         }
     }
     read.known = !cursor.failed();
@@ -144,6 +154,10 @@ struct State {
     bool odd = false;                           // there was something that could not be understood
 };
 
+std::int32_t sum(std::int32_t a, std::int32_t b) {
+    return static_cast<std::int32_t>(static_cast<std::uint32_t>(a) + static_cast<std::uint32_t>(b));
+}
+
 // longjmp and setcontext of glibc: the CFA is no stack pointer but the place where the registers are saved; the stack
 // pointer is in a register, or saved there, too.
 void move_cfa(UnwindRule& rule, const Saved& stack) {
@@ -152,14 +166,14 @@ void move_cfa(UnwindRule& rule, const Saved& stack) {
     }
     const auto move = [&](Saved& saved) {
         if (saved.where == Saved::Where::kAtCfa) {
-            saved = {Saved::Where::kAtRegister, rule.base, rule.offset + saved.offset};
+            saved = {Saved::Where::kAtRegister, rule.base, sum(rule.offset, saved.offset)};
         }
     };
     move(rule.return_address);
     std::ranges::for_each(rule.saved, move);
     if (stack.where == Saved::Where::kAtCfa) {
         rule.cfa = UnwindRule::Cfa::kDeref;
-        rule.offset += stack.offset;
+        rule.offset = sum(rule.offset, stack.offset);
     } else {
         rule.base = stack.base;
         rule.offset = 0;
@@ -238,7 +252,7 @@ class Program {
             const std::uint8_t low = instruction & 0x3f;
             switch (instruction >> 6) {
                 case 1: advance(low, state, emits); break;
-                case 2: at_cfa(state, low, static_cast<std::int64_t>(code.uleb()) * cie_.data_factor); break;
+                case 2: at_cfa(state, low, cie_.scaled(code.uleb())); break;
                 case 3: restore(state, low); break;
                 default: run_extended(low, code, state, emits);
             }
@@ -359,10 +373,10 @@ void Program::run_cfa(std::uint8_t operation, Cursor& code, State& state) const 
             break;
         case 0x12: {  // def_cfa_sf
             const std::uint64_t number = code.uleb();
-            define_cfa(state, number, code.sleb() * cie_.data_factor);
+            define_cfa(state, number, cie_.scaled(static_cast<std::uint64_t>(code.sleb())));
             break;
         }
-        default: state.cfa_offset = code.sleb() * cie_.data_factor;  // def_cfa_offset_sf
+        default: state.cfa_offset = cie_.scaled(static_cast<std::uint64_t>(code.sleb()));  // def_cfa_offset_sf
     }
 }
 
@@ -370,7 +384,7 @@ void Program::run_register(std::uint8_t operation, Cursor& code, State& state) c
     constexpr Saved kNowhere{Saved::Where::kLost, Register::kRsp, 0};
     const std::uint64_t number = code.uleb();
     switch (operation) {
-        case 0x05: at_cfa(state, number, static_cast<std::int64_t>(code.uleb()) * cie_.data_factor); break;
+        case 0x05: at_cfa(state, number, cie_.scaled(code.uleb())); break;
         case 0x06: restore(state, number); break;
         case 0x07: undefined(state, number); break;
         case 0x08: set(state, number, {}); break;  // same_value
@@ -381,7 +395,9 @@ void Program::run_register(std::uint8_t operation, Cursor& code, State& state) c
             break;
         }
         case 0x10: at_expression(state, number, read_expression(code.take(code.uleb()))); break;
-        case 0x11: at_cfa(state, number, code.sleb() * cie_.data_factor); break;  // offset_extended_sf
+        case 0x11:
+            at_cfa(state, number, cie_.scaled(static_cast<std::uint64_t>(code.sleb())));
+            break;  // offset_extended_sf
         case 0x14:
         case 0x15:  // val_offset, val_offset_sf: a value, not a place
             code.uleb();
@@ -482,7 +498,7 @@ class SectionReader {
         if (cie.augmented) {
             entry.skip(entry.uleb());
         }
-        if (entry.failed() || cie.encoding == kOmitted || size == 0 || size > kMaxFunction) {
+        if (entry.failed() || cie.encoding == kOmitted || size == 0 || size > kMaxFunction || begin + size < begin) {
             cfi_.losses.functions += size == 0 && !entry.failed() ? 0 : 1;
             return;
         }
