@@ -27,8 +27,8 @@ from weft.target.process import Process
 
 _OLDEST_KERNEL = (3, 4)  # PTRACE_SEIZE
 _STOP_TIME = 1.0  # seconds; a child that sleeps stops at once
-_FILES_A_THREAD = 4  # that the sampler keeps open
-_ENOUGH_FILES = 4096
+_FILES_A_THREAD = 3 + len(os.sched_getaffinity(0))  # that the sampler keeps open: of /proc, and a clock on each CPU
+_ENOUGH_FILES = 1000 * _FILES_A_THREAD
 _CAP_SYS_PTRACE = 19  # linux/capability.h
 
 
