@@ -143,9 +143,10 @@ def test_hidepid() -> None:
 def test_few_files() -> None:
     """GIVEN a low limit of open files."""
     told = elsewhere(lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)))
+    threads = 256 // (3 + len(os.sched_getaffinity(0)))  # three files of /proc, and a clock on each CPU
     assert told["open files"] == (
         "warning",
-        f"at most 256: enough to record {256 // (3 + len(os.sched_getaffinity(0)))} threads",  # three files, and the CPUs
+        f"at most 256: enough to record {threads} threads",
         "raise the limit: ulimit -Hn 65536, as root",
     )
 
