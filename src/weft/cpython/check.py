@@ -21,8 +21,8 @@ from weft.cpython.objects import ObjectError, read_bytes, read_name, type_name
 from weft.errors import LayoutError, MemoryReadError, WeftError
 from weft.target.memory import Memory, read_u32, read_u64
 
-_ATTEMPTS = 20
-_TIME = 0.2  # seconds
+_ATTEMPTS = 60
+_TIME = 0.6  # seconds; a target that calls all the time tears most attempts
 _MAX_INTERPRETERS = 256
 _MAX_THREADS = 256  # looked at; there may be more
 _MAX_FRAMES = 1000  # looked at in a thread; there may be more
