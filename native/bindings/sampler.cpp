@@ -33,10 +33,28 @@ nb::list codes(const Batch& batch) {
     return to_list(batch.codes, [](const CodeRow& row) { return nb::make_tuple(row.process, to_tuple(row.code)); });
 }
 
-nb::list frames(const Batch& batch) {
-    return to_list(batch.frames, [](const FrameRow& row) {
-        return nb::make_tuple(row.id, row.frame.code, row.frame.instruction, row.frame.incomplete);
-    });
+// (id, code, instruction, incomplete) of Python frames; markers have code 0, and a Loss as their instruction.
+nb::list python_frames(const Batch& batch) {
+    nb::list list;
+    for (const FrameRow& row : batch.frames) {
+        if (!row.frame.is_native()) {
+            const PythonFrame frame = row.frame.python();
+            list.append(nb::make_tuple(row.id, frame.code, frame.instruction, frame.incomplete));
+        }
+    }
+    return list;
+}
+
+// (id, module, address, is_return, proof) of native ones.
+nb::list native_frames(const Batch& batch) {
+    nb::list list;
+    for (const FrameRow& row : batch.frames) {
+        if (row.frame.is_native()) {
+            list.append(nb::make_tuple(row.id, row.frame.module(), row.frame.address(), row.frame.is_return(),
+                                       static_cast<int>(row.frame.proof())));
+        }
+    }
+    return list;
 }
 
 nb::list stacks(const Batch& batch) {
@@ -86,6 +104,11 @@ nb::dict account(const Batch& batch) {
     values["stacks_waiting"] = totals.stacks_waiting;
     values["stacks_still"] = totals.stacks_still;
     values["stacks_moving"] = totals.stacks_moving;
+    values["native_whole"] = totals.native_whole;
+    values["native_truncated"] = totals.native_truncated;
+    values["seams_proven"] = totals.seams_proven;
+    values["seams_counted"] = totals.seams_counted;
+    values["seams_open"] = totals.seams_open;
     values["stops"] = totals.stops;
     values["holds"] = totals.holds;
     values["hold_ns_total"] = totals.hold_ns_total;
@@ -129,7 +152,8 @@ void bind_sampler(nb::module_& module) {
         .def_ro("finished", &Batch::finished)
         .def_prop_ro("events", &events)
         .def_prop_ro("codes", &codes)
-        .def_prop_ro("frames", &frames)
+        .def_prop_ro("python_frames", &python_frames)
+        .def_prop_ro("native_frames", &native_frames)
         .def_prop_ro("stacks", &stacks)
         .def_prop_ro("runs", &runs)
         .def_prop_ro("standing", &standing)
@@ -139,14 +163,16 @@ void bind_sampler(nb::module_& module) {
     nb::class_<Sampler>(module, "Sampler")
         .def(
             "__init__",
-            [](Sampler* self, double rate_hz, Mode mode, bool stop_threads, bool follow_processes) {
-                new (self) Sampler({rate_hz, mode, stop_threads, follow_processes});
+            [](Sampler* self, double rate_hz, Mode mode, bool stop_threads, bool follow_processes, bool native) {
+                new (self) Sampler({rate_hz, mode, stop_threads, follow_processes, native});
             },
-            nb::arg("rate_hz"), nb::arg("mode"), nb::arg("stop_threads") = true, nb::arg("follow_processes") = false)
+            nb::arg("rate_hz"), nb::arg("mode"), nb::arg("stop_threads") = true, nb::arg("follow_processes") = false,
+            nb::arg("native") = false)
         .def("attach", &Sampler::attach, nb::arg("pid"), nb::arg("launching") = false, nb::arg("python") = nb::none(),
-             NoGil())
+             nb::arg("code") = CodeMap(), NoGil())
         .def("set_python", &Sampler::set_python, nb::arg("process"), nb::arg("place"), NoGil())
         .def("set_no_python", &Sampler::set_no_python, nb::arg("process"), NoGil())
+        .def("set_code", &Sampler::set_code, nb::arg("process"), nb::arg("code"), NoGil())
         .def("next_batch", &next_batch, nb::arg("timeout_s"))
         .def("stop", &Sampler::stop, NoGil());
 }

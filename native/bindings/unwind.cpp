@@ -85,7 +85,9 @@ nb::tuple unwind_all(Memory& memory, const CodeMap& code, const RegisterSet& reg
     NativeStack stack;
     {
         const nb::gil_scoped_release release;
-        Unwinder().unwind(memory, code, registers, stack);
+        StackCopy words;
+        words.begin(memory, registers.get(Register::kRsp));
+        unwind(words, code, registers, stack);
     }
     nb::list frames;
     for (const NativeFrame& frame : stack.frames) {
@@ -110,10 +112,10 @@ void bind_unwind(nb::module_& module) {
         .def(nb::init<>())
         .def(
             "add",
-            [](CodeMap& code, Address begin, Address end, Address bias, std::shared_ptr<UnwindTable> table) {
-                code.add(begin, end, bias, std::move(table));
-            },
-            nb::arg("begin"), nb::arg("end"), nb::arg("bias"), nb::arg("table"));
+            [](CodeMap& code, Address begin, Address end, Address bias, std::uint32_t number,
+               std::shared_ptr<UnwindTable> table) { code.add(begin, end, bias, number, std::move(table)); },
+            nb::arg("begin"), nb::arg("end"), nb::arg("bias"), nb::arg("module"), nb::arg("table") = nb::none())
+        .def("add_eval_loop", &CodeMap::add_eval_loop, nb::arg("begin"), nb::arg("end"));
     module.def("unwind", &unwind_all, nb::arg("memory"), nb::arg("code"), nb::arg("registers"));
     nb::class_<UnwindTable>(module, "UnwindTable")
         .def_static("build", &build, nb::arg("sections"))

@@ -24,12 +24,18 @@ constexpr std::uint8_t kOwnerLast = 4;          // FRAME_OWNED_BY_CSTACK of 3.14
 constexpr std::int32_t kMaxBytecode = 1 << 28;  // bytes
 constexpr std::int32_t kMaxTlbc = 1 << 16;
 
+// The frames since the last segment are those of one activation.
+void end_segment(PythonStack& stack, Address anchor) {
+    stack.segments.push_back({anchor, static_cast<std::uint32_t>(stack.frames.size())});
+}
+
 }  // namespace
 
 FrameWalker::FrameWalker(const Runtime& runtime) : runtime_(runtime), layout_(runtime.layout()) {}
 
 void FrameWalker::walk(Memory& memory, const ThreadState& state, CodeTable& codes, PythonStack& stack) {
     stack.frames.clear();
+    stack.segments.clear();
     stack.anchor = 0;
     Address address = 0;
     stack.loss = read_thread(memory, state, stack, address);
@@ -50,8 +56,10 @@ void FrameWalker::walk(Memory& memory, const ThreadState& state, CodeTable& code
             break;
         }
         if (raw.owner >= layout_.frame_owner_shim) {
-            if (stack.anchor == 0) {
-                stack.anchor = address;
+            // 3.15's base frame lies in the thread state: no activation runs it.
+            if (address - thread_ >= kMaxThreadBytes) {
+                stack.anchor = stack.anchor == 0 ? address : stack.anchor;
+                end_segment(stack, address);
             }
         } else {
             const std::size_t before = stack.frames.size();
@@ -64,6 +72,9 @@ void FrameWalker::walk(Memory& memory, const ThreadState& state, CodeTable& code
             if (pushed && !whole && stack.frames.back().incomplete) {
                 stack.loss = Loss::kBetween;
             }
+            if (raw.is_entry) {
+                end_segment(stack, address);
+            }
         }
         whole = raw.ends_whole;
         address = raw.previous;
@@ -71,6 +82,40 @@ void FrameWalker::walk(Memory& memory, const ThreadState& state, CodeTable& code
     if (stack.loss == Loss::kNone && !whole) {
         stack.loss = Loss::kBetween;
     }
+    if (present(layout_.cframe_previous) && !present(layout_.frame_owner_shim) && stack.anchor != 0 &&
+        stack.loss == Loss::kNone && anchor_by_cframes(memory, stack.anchor, stack) != Loss::kNone) {
+        for (Segment& segment : stack.segments) {
+            segment.anchor = 0;
+        }
+    }
+}
+
+// Up to 3.11 no struct on the C stack is found along the chain of frames. The cframes of 3.10 and 3.11 are a chain of their
+// own, which an activation links before its frame and unlinks after it (3.11) or before it (3.10): so the newest of either
+// may lack its partner, and the oldest are partners.
+Loss FrameWalker::anchor_by_cframes(Memory& memory, Address cframe, PythonStack& stack) {
+    cframes_.clear();
+    CycleSearch cycle;
+    while (cframe - thread_ >= kMaxThreadBytes) {  // the last one, root_cframe, is the thread state's own
+        if (cycle.closes(cframe) || cycle.steps() > kMaxFrames) {
+            return Loss::kCycle;
+        }
+        cframes_.push_back(cframe);
+        if (const Loss loss = read_pointer(memory, layout_, cframe + layout_.cframe_previous, cframe);
+            loss != Loss::kNone) {
+            return loss;
+        }
+    }
+    const auto count = static_cast<std::ptrdiff_t>(stack.segments.size());
+    const std::ptrdiff_t more = std::ssize(cframes_) - count;
+    if (more < -1 || more > 1) {
+        return Loss::kBetween;
+    }
+    for (std::ptrdiff_t i = 0; i < count; ++i) {
+        stack.segments[static_cast<std::size_t>(i)].anchor =
+            i + more < 0 ? 0 : cframes_[static_cast<std::size_t>(i + more)];
+    }
+    return Loss::kNone;
 }
 
 Loss FrameWalker::read_thread(Memory& memory, const ThreadState& state, PythonStack& stack, Address& frame) {
@@ -85,10 +130,11 @@ Loss FrameWalker::read_thread(Memory& memory, const ThreadState& state, PythonSt
         return Loss::kNoThreadState;  // freed, and its memory used for something else
     }
     frame = fields.pointer(layout_.thread_frame);
+    thread_ = state.address;
     if (present(layout_.thread_cframe)) {
         // While no activation runs, it is the thread state's own root_cframe.
         const Address cframe = fields.pointer(layout_.thread_cframe);
-        stack.anchor = cframe - state.address < kMaxThreadBytes ? 0 : cframe;
+        stack.anchor = cframe - thread_ < kMaxThreadBytes ? 0 : cframe;
     }
     if (present(layout_.cframe_frame) && frame != 0) {
         if (const Loss loss = read_pointer(memory, layout_, frame + layout_.cframe_frame, frame); loss != Loss::kNone) {
@@ -183,8 +229,9 @@ Loss FrameWalker::read_frame(Memory& memory, Address address, RawFrame& frame) {
     // otherwise was caught while it was being linked: a generator that yields clears `previous` before it is unlinked.
     if (present(layout_.frame_owner_shim)) {
         frame.ends_whole = frame.owner >= layout_.frame_owner_shim;
-    } else if (present(layout_.frame_is_entry)) {
-        frame.ends_whole = fields.get<std::uint8_t>(layout_.frame_is_entry) != 0;
+    } else {
+        frame.is_entry = !present(layout_.frame_is_entry) || fields.get<std::uint8_t>(layout_.frame_is_entry) != 0;
+        frame.ends_whole = frame.is_entry;
     }
     if (frame.owner == kOwnerThread && address >= chunk_.end && address < chunk_.mapped_end) {
         return Loss::kBetween;  // above the top of the data stack: it has been popped

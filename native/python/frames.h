@@ -20,9 +20,17 @@ struct PythonFrame {
     bool operator==(const PythonFrame&) const = default;
 };
 
+// The frames that one activation of the eval loop runs, and the struct that it keeps on the C stack for them: an entry
+// frame (3.12 on), a cframe (3.10, 3.11), or the frame itself, to which the activation keeps a pointer (up to 3.9).
+struct Segment {
+    Address anchor = 0;     // 0: it is not known
+    std::uint32_t end = 0;  // of its frames in PythonStack::frames; they begin where those of the segment before end
+};
+
 // The frames of one thread state, innermost first. With a loss, the frames that were reached are there.
 struct PythonStack {
     std::vector<PythonFrame> frames;
+    std::vector<Segment> segments;  // innermost first; frames behind the last one were cut off from theirs by a loss
     Loss loss = Loss::kNone;
     bool unproven = false;  // it is not certain that all of it is this thread's
     // Where the interpreter left its innermost anchor on the C stack; of two thread states of one thread, the one with
@@ -46,6 +54,7 @@ class FrameWalker {
         Address instruction = 0;
         std::uint8_t owner = 0;
         bool ends_whole = true;  // a chain that ends behind this frame is whole
+        bool is_entry = false;   // the first frame that its activation runs
         std::int32_t tlbc_index = 0;
     };
 
@@ -58,6 +67,7 @@ class FrameWalker {
         std::vector<std::byte> bytes;
     };
 
+    Loss anchor_by_cframes(Memory& memory, Address cframe, PythonStack& stack);
     Loss read_thread(Memory& memory, const ThreadState& state, PythonStack& stack, Address& frame);
     Loss load_chunk(Memory& memory, Address chunk, Address top);
     bool enter_chunk_of(Memory& memory, Address frame);
@@ -68,6 +78,8 @@ class FrameWalker {
     const Runtime& runtime_;
     const Layout& layout_;
     Chunk chunk_;
+    Address thread_ = 0;  // the thread state
+    std::vector<Address> cframes_;
 };
 
 }  // namespace weft

@@ -25,6 +25,7 @@ struct Event {
         kThreadEnd,
         kThreadName,
         kCodesForgotten,  // codes of the process with ids below `value` will not be named again
+        kCodeUnknown,     // code at the address `value` was met, for which the map has no unwind table
     };
     Kind kind = Kind::kProcessStart;
     std::uint64_t at_ns = 0;
@@ -69,6 +70,12 @@ struct Account {
     std::uint64_t stacks_waiting = 0;  // while the thread provably waited for the CPU that its reader ran on
     std::uint64_t stacks_still = 0;    // while it provably was blocked
     std::uint64_t stacks_moving = 0;   // while it ran, or may have: two readings had to agree
+    // Of stacks that were woven:
+    std::uint64_t native_whole = 0;      // the native stack reaches the thread's first function
+    std::uint64_t native_truncated = 0;  // it does not, or could not be read at all
+    std::uint64_t seams_proven = 0;
+    std::uint64_t seams_counted = 0;
+    std::uint64_t seams_open = 0;
     std::uint64_t stops = 0;
     std::uint64_t holds = 0;  // times that a thread waited for us, stopped or not
     std::uint64_t hold_ns_total = 0;
@@ -76,7 +83,6 @@ struct Account {
     std::uint64_t hold_ns_median = 0;
     std::uint64_t hold_ns_p99 = 0;
     std::uint64_t syscalls_interrupted = 0;  // stops that met a blocking system call: the kernel restarts most of them
-    std::uint64_t read_calls = 0;
     std::uint64_t sampler_cpu_ns = 0;
     std::uint64_t cpu_clocks = 0;          // threads paced by their own CPU clock, ever
     std::uint64_t cpu_clocks_refused = 0;  // threads paced by the wall clock instead

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -17,7 +18,15 @@ namespace weft {
 namespace {
 
 constexpr std::size_t kRecordPages = 4;
-constexpr std::uint64_t kStackPointer = 7;  // PERF_REG_X86_SP (arch/x86/include/uapi/asm/perf_regs.h)
+
+// A record has the registers in the order of perf's numbers (arch/x86/include/uapi/asm/perf_regs.h: AX 0, BX 1, ... IP 8,
+// R8 16, ... R15 23).
+constexpr std::array kRecorded = {Register::kRax, Register::kRbx, Register::kRcx, Register::kRdx,    Register::kRsi,
+                                  Register::kRdi, Register::kRbp, Register::kRsp, Register::kReturn, Register::kR8,
+                                  Register::kR9,  Register::kR10, Register::kR11, Register::kR12,    Register::kR13,
+                                  Register::kR14, Register::kR15};
+static_assert(kRecorded.size() == kRegisters);
+constexpr std::uint64_t kRecordedMask = 0x1ff | 0xffULL << 16;
 
 std::size_t page_size() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 std::size_t record_space() { return kRecordPages * page_size(); }
@@ -30,7 +39,7 @@ struct TickRecord {
     std::uint32_t thread;
     std::uint64_t time_ns;
     std::uint64_t abi;
-    std::uint64_t stack_pointer;
+    std::array<std::uint64_t, kRecorded.size()> registers;
 };
 
 perf_event_attr software_event(std::uint64_t config) {
@@ -85,7 +94,12 @@ void TickRing::take(std::vector<Tick>& ticks) {
         copy(0, sizeof record.header);
         if (record.header.type == PERF_RECORD_SAMPLE && record.header.size == sizeof record) {
             copy(sizeof record.header, sizeof record);
-            ticks.push_back({static_cast<pid_t>(record.thread), record.time_ns, record.stack_pointer});
+            Tick& tick = ticks.emplace_back();
+            tick.tid = static_cast<pid_t>(record.thread);
+            tick.time_ns = record.time_ns;
+            for (std::size_t i = 0; i < kRecorded.size(); ++i) {
+                tick.registers.set(kRecorded[i], record.registers[i]);
+            }
         }
         tail += record.header.size;
     }
@@ -98,7 +112,7 @@ CpuClock CpuClock::open(pid_t tid, std::uint64_t first_ns, bool user_only,
     attr.sample_period = first_ns;
     attr.wakeup_events = 1;
     attr.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_REGS_USER;
-    attr.sample_regs_user = 1ULL << kStackPointer;
+    attr.sample_regs_user = kRecordedMask;
     attr.exclude_kernel = user_only ? 1 : 0;
     CpuClock clock;
     for (const std::shared_ptr<TickRing>& ring : rings) {

@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "memory/descriptor.h"
-#include "memory/memory.h"
+#include "unwind/rule.h"
 
 namespace weft {
 
 struct Tick {
     pid_t tid = 0;
     std::uint64_t time_ns = 0;  // of the monotonic clock
-    Address stack_pointer = 0;  // the thread's in user mode
+    RegisterSet registers;      // the thread's in user mode: where it was interrupted, or entered the kernel
 };
 
 // Where the ticks that fall on one CPU are written. Ticks of several clocks share a ring, or each would cost pages of

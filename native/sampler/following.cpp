@@ -19,11 +19,13 @@ constexpr std::uint64_t kScanPeriod = 50'000'000;  // ns
 
 }  // namespace
 
-AttachResult Sampler::attach_now(pid_t pid, bool launching, const std::optional<PythonPlace>& python) {
+AttachResult Sampler::attach_now(pid_t pid, bool launching, const std::optional<PythonPlace>& python,
+                                 const CodeMap& code) {
     if (find_process(pid) != nullptr) {
         return AttachResult::kOk;
     }
     SampledProcess& process = add_process(pid, 0, launching);
+    process.code = code;
     if (python) {
         give_python(process, *python);
     }
@@ -42,7 +44,7 @@ AttachResult Sampler::attach_now(pid_t pid, bool launching, const std::optional<
     ever_attached_ = true;
     if (options_.follow_processes) {
         for (const pid_t child : list_children(pid)) {
-            static_cast<void>(attach_now(child, false, std::nullopt));  // one that has just ended is no loss
+            static_cast<void>(attach_now(child, false, std::nullopt, {}));  // one that has just ended is no loss
         }
     }
     return result;
@@ -52,6 +54,7 @@ void Sampler::give_python(SampledProcess& process, const PythonPlace& place) {
     process.place = place;
     process.python = std::make_unique<PythonTarget>(place.layout, place.addresses, next_code_);
     process.python_state = SampledProcess::Python::kFound;
+    process.weaver = std::make_unique<Weaver>(place.layout);
 }
 
 void Sampler::tell(const SampledProcess& process, Event::Kind kind, std::int64_t value, std::uint32_t parent) {
@@ -137,6 +140,7 @@ SampledProcess& Sampler::add_child(pid_t pid, SampledProcess* parent) {
         add_process(pid, parent == nullptr ? 0 : parent->id, parent != nullptr && parent->launching);
     if (parent != nullptr) {
         child.python_state = parent->python_state;
+        child.code = parent->code;
         if (parent->python) {
             give_python(child, parent->place);
             tell(child, Event::Kind::kPythonInherited, 0, parent->id);

@@ -129,15 +129,16 @@ ThreadActivity ThreadFiles::activity() const {
     }
     activity.kind = ThreadActivity::Kind::kBlocked;
     // "nr arg0 ... arg5 sp pc", or "-1 sp pc" outside of a system call.
-    std::array<Address, 7> numbers{};
-    const std::size_t count = activity.syscall >= 0 ? numbers.size() : 1;
+    std::array<Address, 8> numbers{};
+    const std::size_t count = activity.syscall >= 0 ? numbers.size() : 2;
     for (std::size_t i = 0; i < count; ++i) {
         if (!next_number(text, numbers[i], 16)) {
             return activity;
         }
     }
     activity.first_argument = activity.syscall >= 0 ? numbers.front() : 0;
-    activity.stack_pointer = numbers[count - 1];
+    activity.stack_pointer = numbers[count - 2];
+    activity.pc = numbers[count - 1];
     return activity;
 }
 
@@ -195,10 +196,6 @@ ThreadStatus read_thread_status(pid_t tid) {
     if (told.inner_tid == 0) {
         told.inner_tid = tid;
     }
-    field = status_field(status, "\nSigBlk:");
-    static_cast<void>(next_number(field, told.blocked, 16));
-    field = status_field(status, "\nSigCgt:");
-    static_cast<void>(next_number(field, told.caught, 16));
     return told;
 }
 

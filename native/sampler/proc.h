@@ -13,10 +13,10 @@
 
 namespace weft {
 
-// /proc/PID/task/TID/schedstat: "CPU time, run delay, times switched in" (Documentation/scheduler/sched-stats.rst).
-// For a thread that is on a CPU the times lag by up to a scheduler tick; the count is exact.
 inline constexpr std::uint64_t kSchedulerTick = 10'000'000;  // ns, at 100 Hz, the slowest
 
+// /proc/PID/task/TID/schedstat: "CPU time, run delay, times switched in" (Documentation/scheduler/sched-stats.rst).
+// For a thread that is on a CPU the times lag by up to a scheduler tick; the count is exact.
 struct SchedStat {
     std::uint64_t cpu_ns = 0;
     std::uint64_t delay_ns = 0;  // ready, and waiting for a CPU
@@ -37,6 +37,7 @@ struct ThreadActivity {
     std::int64_t syscall = -1;  // its number; -1: blocked outside of one (a page fault)
     Address first_argument = 0;
     Address stack_pointer = 0;
+    Address pc = 0;
 };
 
 class ThreadFiles {
@@ -65,12 +66,7 @@ std::string read_thread_name(pid_t pid, pid_t tid);
 struct ThreadStatus {
     pid_t process = 0;  // 0: gone
     pid_t parent = 0;
-    pid_t inner_tid = 0;        // its number in its own pid namespace
-    std::uint64_t blocked = 0;  // signals that it has blocked, bit 0 for signal 1
-    std::uint64_t caught = 0;   // signals that the process has handlers for
-
-    // Whether the signal means nothing to the program: it neither waits for it nor handles it.
-    bool ignores(int signal) const { return (((blocked | caught) >> (signal - 1)) & 1) == 0; }
+    pid_t inner_tid = 0;  // its number in its own pid namespace
 };
 ThreadStatus read_thread_status(pid_t tid);
 

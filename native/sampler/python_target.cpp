@@ -19,8 +19,8 @@ constexpr std::uint32_t kCodesKept = 1 << 16;  // some 150 MB, most of them on P
 // Whether an address lies on the stack in use of the thread. glibc and musl put struct pthread above the stack of every
 // thread but the first, whose stack is above all else.
 bool on_stack(Address address, const ThreadPosition& position) {
-    const bool first = position.pthread < position.stack_pointer;
-    return address >= position.stack_pointer && (first || address < position.pthread);
+    const bool first = position.pthread < position.stack_pointer();
+    return address >= position.stack_pointer() && (first || address < position.pthread);
 }
 
 }  // namespace
@@ -79,6 +79,7 @@ void PythonTarget::join(PythonThread& thread) const {
 
 void PythonTarget::walk_states(const PythonThread& thread, const ThreadPosition& position, PythonStack& stack) {
     stack.frames.clear();
+    stack.segments.clear();
     stack.loss = Loss::kNone;
     stack.unproven = false;
     if (threads_.interpreters.size() == 1 && thread.states.size() == 1) {
@@ -97,7 +98,7 @@ void PythonTarget::walk_states(const PythonThread& thread, const ThreadPosition&
         walker_.walk(look_, state, codes_, part);
         frames += part.frames.size();
         const bool main = state.interpreter_id == 0;
-        const bool decided = !main && part.anchor != 0 && position.stack_pointer != 0;
+        const bool decided = !main && part.anchor != 0 && position.stack_pointer() != 0;
         if (decided ? !on_stack(part.anchor, position) : !is(thread, state.pthread)) {
             parts_.pop_back();
             continue;
@@ -108,6 +109,10 @@ void PythonTarget::walk_states(const PythonThread& thread, const ThreadPosition&
         return a.anchor != 0 && b.anchor != 0 && a.anchor < b.anchor;
     });
     for (const PythonStack& part : parts_) {
+        const auto before = static_cast<std::uint32_t>(stack.frames.size());
+        for (const Segment& segment : part.segments) {
+            stack.segments.push_back({segment.anchor, before + segment.end});
+        }
         stack.frames.insert(stack.frames.end(), part.frames.begin(), part.frames.end());
         stack.loss = part.loss != Loss::kNone ? part.loss : stack.loss;
         stack.unproven = stack.unproven || part.unproven;

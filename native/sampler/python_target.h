@@ -13,6 +13,7 @@
 #include "python/code.h"
 #include "python/frames.h"
 #include "python/runtime.h"
+#include "unwind/rule.h"
 
 namespace weft {
 
@@ -26,10 +27,12 @@ struct PythonThread {
     ReadPlan plan;
 };
 
-// Where a thread stands, as far as it is known; 0 where it is not.
+// Where a thread stands, as far as it is known.
 struct ThreadPosition {
-    Address pthread = 0;
-    Address stack_pointer = 0;
+    Address pthread = 0;    // 0: it is not
+    RegisterSet registers;  // in user mode
+
+    Address stack_pointer() const { return registers.get(Register::kRsp); }  // 0: it is not known
 };
 
 class PythonTarget {
@@ -56,7 +59,6 @@ class PythonTarget {
     // Code objects with numbers below this have been forgotten: they get new ones when they are seen again. 0: none since
     // the last call.
     std::uint32_t take_forgotten() { return std::exchange(forgotten_below_, 0); }
-    std::uint64_t read_calls() const { return read_ahead_.calls(); }
 
    private:
     void list(Memory& memory);

@@ -73,7 +73,8 @@ std::vector<std::shared_ptr<TickRing>> Readers::rings_for(pid_t tid) {
             continue;
         }
         Reader& reader = reader_on(cpu);
-        if (!reader.bound) {
+        if (reader.error != 0) {
+            errno = reader.error;
             return {};
         }
         // One use is the reader's own.
@@ -103,6 +104,7 @@ Readers::Reader& Readers::reader_on(int cpu) {
     reader.cpu = cpu;
     reader.epoll = Descriptor(epoll_create1(EPOLL_CLOEXEC));
     if (!reader.epoll.valid()) {
+        reader.error = errno;
         return reader;
     }
     watch(reader.epoll.get(), stop_.get(), nullptr);
@@ -110,8 +112,7 @@ Readers::Reader& Readers::reader_on(int cpu) {
     CpuSet only;
     only.add(cpu);
     // Refused outside of our own cpuset.
-    errno = pthread_setaffinity_np(reader.thread.native_handle(), only.size(), only.get());
-    reader.bound = errno == 0;
+    reader.error = pthread_setaffinity_np(reader.thread.native_handle(), only.size(), only.get());
     return reader;
 }
 

@@ -40,7 +40,7 @@ class Readers {
         Descriptor epoll;
         std::vector<std::shared_ptr<TickRing>> rings;  // only added to; the thread knows them through epoll alone
         std::thread thread;
-        bool bound = false;        // to its CPU
+        int error = 0;             // errno: why it could not be bound to its CPU
         std::uint64_t cpu_ns = 0;  // when it has ended
     };
 

@@ -98,9 +98,9 @@ void Sampler::call(const Command& command) {
     done_signal.wait(lock, [&] { return done; });
 }
 
-AttachResult Sampler::attach(pid_t pid, bool launching, const std::optional<PythonPlace>& python) {
+AttachResult Sampler::attach(pid_t pid, bool launching, const std::optional<PythonPlace>& python, const CodeMap& code) {
     AttachResult result = AttachResult::kGone;
-    call([&] { result = attach_now(pid, launching, python); });
+    call([&] { result = attach_now(pid, launching, python, code); });
     return result;
 }
 
@@ -116,6 +116,14 @@ void Sampler::set_no_python(std::uint32_t process) {
     call([&] {
         if (const auto found = processes_.find(process); found != processes_.end()) {
             found->second->python_state = SampledProcess::Python::kNone;
+        }
+    });
+}
+
+void Sampler::set_code(std::uint32_t process, const CodeMap& code) {
+    call([&] {
+        if (const auto found = processes_.find(process); found != processes_.end()) {
+            found->second->code = code;
         }
     });
 }
@@ -162,7 +170,7 @@ void Sampler::run() {
     struct sigaction previous{};
     sigaction(SIGCHLD, &handler, &previous);
     prctl(PR_SET_TIMERSLACK, 1UL);
-    // While the sampler waits for a CPU, a thread of the target may stand still: on a busy machine up to some ms. Refused to
+    // A thread that is stopped (mode gil, no CPU clocks) waits for the sampler, on a busy machine up to some ms. Refused to
     // ordinary users. (A short slice, by sched_setattr, was tried, and made no difference.)
     setpriority(PRIO_PROCESS, 0, kNice);
     prctl(PR_SET_NAME, "weft-sampler");

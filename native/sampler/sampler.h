@@ -38,10 +38,8 @@ struct SamplerOptions {
     Mode mode = Mode::kWall;
     bool stop_threads = true;  // false: collector peek
     bool follow_processes = false;
+    bool native = false;  // native stacks too, woven with those of Python
 };
-
-// A frame of this code is no frame: its instruction is the Loss that cut the stack off at its root.
-inline constexpr std::uint32_t kMarkerCode = 0;
 
 enum class AttachResult : std::uint8_t { kOk, kGone, kDenied };
 
@@ -54,13 +52,16 @@ class Sampler {
 
     // Samples the process from now on. `launching`: it is a child of ours that waits for us before its exec; what it
     // becomes is followed from its first instruction on, and what it is now is not recorded. `python`: where its Python
-    // is, if that is known already.
-    AttachResult attach(pid_t pid, bool launching, const std::optional<PythonPlace>& python);
+    // is, if that is known already; `code`: what is known of its code.
+    AttachResult attach(pid_t pid, bool launching, const std::optional<PythonPlace>& python, const CodeMap& code);
 
     // Tells what was found out about a process: where its Python is, or that it has none. A process that has ended is
     // ignored.
     void set_python(std::uint32_t process, const PythonPlace& place);
     void set_no_python(std::uint32_t process);
+
+    // Tells where the code of a process lies now, in place of what was told before.
+    void set_code(std::uint32_t process, const CodeMap& code);
 
     // Waits for the next batch; false if none came in time.
     bool next_batch(double timeout_s, Batch& batch);
@@ -105,7 +106,8 @@ class Sampler {
     void come_late(SampledThread& thread);
     Look look_at_waiting(SampledThread& thread, int cpu, const Tick& tick);
     void sample_running(SampledThread& thread, std::uint64_t now_ns);
-    void interrupt(SampledThread& thread, std::uint64_t now_ns);
+    bool seize_late(SampledThread& thread, std::uint64_t now_ns);
+    void interrupt(SampledThread& thread);
     bool is_due(SampledThread& thread, std::uint64_t now_ns);
     bool leave_to_next_tick(SampledThread& thread, Loss loss);
     Timeline::Claim claim(const SampledThread& thread, bool exact) const;
@@ -116,14 +118,17 @@ class Sampler {
     void take_still(SampledThread& thread, const SchedStat& before, const ThreadActivity& activity);
     void take_moving(SampledThread& thread);
     Look look_at(SampledThread& thread, const ThreadPosition& position, PythonStack& stack);
+    void weave(SampledThread& thread, const RegisterSet& registers);
+    void ask_for_code(SampledProcess& process, const NativeFrame& frame);
     std::uint32_t intern(SampledThread& thread);
+    void make_keys(SampledThread& thread);
     void account_running(SampledThread& thread, std::uint64_t now_ns, const Look& look, std::uint32_t stack);
     void account_holder(SampledThread& thread, std::uint64_t now_ns, std::uint32_t stack);
     void lose(SampledThread& thread, Loss loss);
     bool behind();
 
     // following.cpp
-    AttachResult attach_now(pid_t pid, bool launching, const std::optional<PythonPlace>& python);
+    AttachResult attach_now(pid_t pid, bool launching, const std::optional<PythonPlace>& python, const CodeMap& code);
     void give_python(SampledProcess& process, const PythonPlace& place);
     SampledProcess& add_process(pid_t pid, std::uint32_t parent, bool launching);
     void tell(const SampledProcess& process, Event::Kind kind, std::int64_t value, std::uint32_t parent = 0);
@@ -164,6 +169,11 @@ class Sampler {
     StackTable stacks_;
     PythonStack stack_;
     PythonStack second_look_;
+    LimitedMemory native_look_;
+    StackCopy stack_copy_;
+    NativeStack native_;
+    WovenStack woven_;  // stack_ and native_
+    std::vector<FrameKey> keys_;
     Batch batch_;
     Holds holds_;
 

@@ -47,15 +47,11 @@ std::uint32_t IdMap::find_or_insert(std::uint64_t key, std::uint32_t new_id) {
     return 0;
 }
 
-std::uint32_t StackTable::intern_frame(const PythonFrame& frame) {
-    // Instructions are below 2^28 (frames.cpp), and -2 at least.
-    const auto instruction = static_cast<std::uint32_t>(frame.instruction + 2);
-    const std::uint64_t key =
-        static_cast<std::uint64_t>(frame.code) << 32 | instruction << 1 | static_cast<std::uint32_t>(frame.incomplete);
+std::uint32_t StackTable::intern_frame(FrameKey frame) {
     if (frames_.size() >= kMaxEntries) {
         frames_.clear();
     }
-    const std::uint32_t known = frames_.find_or_insert(key, next_frame_);
+    const std::uint32_t known = frames_.find_or_insert(frame.number(), next_frame_);
     if (known != 0) {
         return known;
     }
@@ -63,11 +59,11 @@ std::uint32_t StackTable::intern_frame(const PythonFrame& frame) {
     return next_frame_++;
 }
 
-std::uint32_t StackTable::intern(std::span<const PythonFrame> frames, std::uint32_t parent) {
+std::uint32_t StackTable::intern(std::span<const FrameKey> frames, std::uint32_t parent) {
     if (stacks_.size() >= kMaxEntries) {
         stacks_.clear();
     }
-    for (const PythonFrame& frame : std::views::reverse(frames)) {
+    for (const FrameKey frame : std::views::reverse(frames)) {
         const std::uint32_t frame_id = intern_frame(frame);
         const std::uint64_t key = static_cast<std::uint64_t>(parent) << 32 | frame_id;
         const std::uint32_t known = stacks_.find_or_insert(key, next_stack_);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "python/frames.h"
+#include "weave/weave.h"
 
 namespace weft {
 
@@ -35,9 +36,53 @@ class IdMap {
     std::size_t size_ = 0;
 };
 
+// A frame as a number: equal frames have equal ones.
+//
+//   Python  code << 32 | (instruction + 2) << 1 | incomplete
+//   marker  the same, with code 0 and the Loss in place of the instruction: frames are missing here
+//   native  1 << 63 | proof << 61 | is_return << 60 | module << 47 | address in the module
+class FrameKey {
+   public:
+    static FrameKey of(const PythonFrame& frame) {
+        // Instructions are below 2^28 (frames.cpp), and -2 at least.
+        const auto instruction = static_cast<std::uint32_t>(frame.instruction + 2);
+        return FrameKey(static_cast<std::uint64_t>(frame.code) << 32 | instruction << 1 |
+                        static_cast<std::uint32_t>(frame.incomplete));
+    }
+    static FrameKey of(Loss loss) { return of(PythonFrame{0, static_cast<std::int32_t>(loss), false}); }
+    static FrameKey of(const NativeFrame& frame, Proof proof) {
+        const bool fits = frame.place.module < 1U << 13 && frame.place.address <= kAddress;
+        const std::uint64_t module = fits ? frame.place.module : 0;
+        const std::uint64_t address = fits && module != 0 ? frame.place.address : frame.lookup() & kAddress;
+        return FrameKey(1ULL << 63 | static_cast<std::uint64_t>(proof) << 61 |
+                        static_cast<std::uint64_t>(frame.is_return) << 60 | module << 47 | address);
+    }
+
+    std::uint64_t number() const { return number_; }
+    bool is_native() const { return number_ >> 63 != 0; }
+    bool is_marker() const { return number_ >> 32 == 0; }
+
+    // Of a Python frame; of a marker, the instruction is the Loss.
+    PythonFrame python() const {
+        return {static_cast<std::uint32_t>(number_ >> 32),
+                static_cast<std::int32_t>(static_cast<std::uint32_t>(number_) >> 1) - 2, (number_ & 1) != 0};
+    }
+    // Of a native frame; with module 0 the address is the process's own.
+    std::uint32_t module() const { return static_cast<std::uint32_t>(number_ >> 47) & ((1U << 13) - 1); }
+    std::uint64_t address() const { return number_ & kAddress; }  // of the instruction; of a call's, its last byte
+    bool is_return() const { return (number_ >> 60 & 1) != 0; }
+    Proof proof() const { return static_cast<Proof>(number_ >> 61 & 3); }
+
+   private:
+    static constexpr std::uint64_t kAddress = (1ULL << 47) - 1;
+
+    explicit FrameKey(std::uint64_t number) : number_(number) {}
+    std::uint64_t number_;
+};
+
 struct FrameRow {
     std::uint32_t id = 0;
-    PythonFrame frame;
+    FrameKey frame;
 };
 
 struct StackRow {
@@ -49,14 +94,14 @@ struct StackRow {
 class StackTable {
    public:
     // The stack made by pushing `frames` (innermost first) onto the stack `parent`.
-    std::uint32_t intern(std::span<const PythonFrame> frames, std::uint32_t parent);
+    std::uint32_t intern(std::span<const FrameKey> frames, std::uint32_t parent);
 
     // Rows since the last call.
     std::vector<FrameRow> take_frames() { return std::exchange(new_frames_, {}); }
     std::vector<StackRow> take_stacks() { return std::exchange(new_stacks_, {}); }
 
    private:
-    std::uint32_t intern_frame(const PythonFrame& frame);
+    std::uint32_t intern_frame(FrameKey frame);
 
     IdMap frames_;
     IdMap stacks_;

@@ -1,12 +1,11 @@
 // One sample: stop or no stop, read, account.
 
+#include <sched.h>
+#include <sys/syscall.h>
+
 #include <algorithm>
 
 #include "sampler/sampler.h"
-
-#include <sched.h>
-#include <sys/syscall.h>
-#include <ctime>
 
 namespace weft {
 
@@ -21,6 +20,8 @@ constexpr int kWaitingLooks = 3;
 constexpr std::uint64_t kOwedPeriods = 8;
 constexpr std::uint64_t kWakeUp = 100'000;  // ns from a tick to its reader, when nothing is in the way
 constexpr std::uint64_t kBlocksPeriods = 100;
+constexpr std::uint64_t kFirstCodePause = 10 * kMillisecond;
+constexpr std::uint64_t kLastCodePause = 1000 * kMillisecond;
 // A thread that is held for long (a stack of 100,000 frames) is left alone for so many times as long, so that it loses
 // a few percent of its time at most.
 constexpr std::uint64_t kLongHold = kMillisecond;
@@ -82,6 +83,7 @@ Sampler::Look Sampler::look_at_waiting(SampledThread& thread, int cpu, const Tic
             look.loss = Loss::kExited;
             return look;
         }
+        look.stat = before;
         look.loss = Loss::kTorn;
         if (sched_getcpu() != cpu) {
             return look;  // the kernel has taken this CPU away (hotplug)
@@ -96,7 +98,7 @@ Sampler::Look Sampler::look_at_waiting(SampledThread& thread, int cpu, const Tic
         // In the first case it has not moved since the tick. In the other neither, if the time was too short to have run
         // on another CPU and be back.
         const bool at_tick = once || (i == 0 && begin_ns - std::min(begin_ns, tick.time_ns) < kWakeUp);
-        Look seen = look_at(thread, {0, at_tick ? tick.stack_pointer : 0}, stack_);
+        Look seen = look_at(thread, {0, at_tick ? tick.registers : RegisterSet{}}, stack_);
         if (thread.files.read(seen.stat) && seen.stat.switches == before.switches) {
             thread.still = Stillness{monotonic_ns(), seen.stat.switches};
             seen.held_ns = thread.still->at_ns - (at_tick ? tick.time_ns : begin_ns);
@@ -112,26 +114,32 @@ void Sampler::sample_running(SampledThread& thread, std::uint64_t now_ns) {
     if (!is_due(thread, now_ns)) {
         return;
     }
+    if (options_.stop_threads && thread.trace == SampledThread::Trace::kNot && !seize_late(thread, now_ns)) {
+        return;
+    }
     if (!options_.stop_threads || thread.clock.valid()) {
-        // Its own clock has not ticked, so it is where that does not tick: in the kernel. A stop would interrupt its system
-        // call.
+        // Its own clock is new, or has not ticked because the thread is where that does not tick: in the kernel. A stop
+        // would interrupt its system call.
         take_moving(thread);
     } else {
-        interrupt(thread, now_ns);
+        interrupt(thread);
     }
 }
 
-void Sampler::interrupt(SampledThread& thread, std::uint64_t now_ns) {
-    if (thread.trace == SampledThread::Trace::kNot) {
-        const tracer::Result seized = tracer::seize(thread.tid, options_.follow_processes);
-        if (seized != tracer::Result::kOk) {
-            thread.next_check_ns = now_ns + kAgain;
-            lose(thread, seized == tracer::Result::kGone ? Loss::kExited : Loss::kTraced);
-            return;
-        }
-        thread.trace = SampledThread::Trace::kRunning;
-        give_clock(thread);
+// A thread that could not be had when it was found: another tracer held it. False: it still is not ours.
+bool Sampler::seize_late(SampledThread& thread, std::uint64_t now_ns) {
+    const tracer::Result seized = tracer::seize(thread.tid, options_.follow_processes);
+    if (seized != tracer::Result::kOk) {
+        thread.next_check_ns = now_ns + kAgain;
+        lose(thread, seized == tracer::Result::kGone ? Loss::kExited : Loss::kTraced);
+        return false;
     }
+    thread.trace = SampledThread::Trace::kRunning;
+    give_clock(thread);
+    return true;
+}
+
+void Sampler::interrupt(SampledThread& thread) {
     thread.interrupted_ns = monotonic_ns();
     if (tracer::interrupt(thread.tid) != tracer::Result::kOk) {
         lose(thread, Loss::kExited);
@@ -156,10 +164,46 @@ Sampler::Look Sampler::look_at(SampledThread& thread, const ThreadPosition& posi
     if (process.python) {
         static_cast<void>(process.python->look(process.memory, thread.python, position, stack));
     }
+    weave(thread, position.registers);
     // A stack of which nothing could be read is no stack; the rest is kept and marked.
     look.taken = stack.loss == Loss::kNone || !stack.frames.empty();
     look.loss = stack.loss;
     return look;
+}
+
+// `stack_` into the native stack, if that is wanted, and known by the registers.
+void Sampler::weave(SampledThread& thread, const RegisterSet& registers) {
+    if (!options_.native) {
+        return;
+    }
+    SampledProcess& process = thread.process;
+    native_.frames.clear();
+    native_.loss = Loss::kNoRegisters;
+    if (registers.has(Register::kReturn)) {
+        native_look_.begin(process.memory);
+        stack_copy_.begin(native_look_, registers.get(Register::kRsp));
+        unwind(stack_copy_, process.code, registers, native_);
+    }
+    process.weaver->weave(stack_, native_, process.code, stack_copy_, woven_);
+    if (native_.loss == Loss::kNoUnwind && native_.frames.back().place.table == nullptr) {
+        ask_for_code(process, native_.frames.back());
+    }
+}
+
+void Sampler::ask_for_code(SampledProcess& process, const NativeFrame& frame) {
+    const std::uint32_t module = frame.place.module;
+    if (module != 0) {
+        if (process.code_wanted.insert(module).second) {
+            tell(process, Event::Kind::kCodeUnknown, static_cast<std::int64_t>(frame.lookup()));
+        }
+        return;
+    }
+    // It may be a library that has just been loaded, or code that is in no file, which will be met again and again.
+    if (const std::uint64_t now_ns = monotonic_ns(); now_ns >= process.next_code_ask_ns) {
+        process.code_ask_pause_ns = std::clamp(2 * process.code_ask_pause_ns, kFirstCodePause, kLastCodePause);
+        process.next_code_ask_ns = now_ns + process.code_ask_pause_ns;
+        tell(process, Event::Kind::kCodeUnknown, static_cast<std::int64_t>(frame.lookup()));
+    }
 }
 
 Sampler::Look Sampler::look_at_stopped(SampledThread& thread) {
@@ -175,7 +219,7 @@ Sampler::Look Sampler::look_at_stopped(SampledThread& thread) {
         ++batch_.account.syscalls_interrupted;
         tracer::restart_syscall(thread.tid);
     }
-    look = look_at(thread, {registers.thread_pointer, registers.stack_pointer}, stack_);
+    look = look_at(thread, {registers.thread_pointer, registers.all}, stack_);
     look.stat = stat;
     if (look.taken && options_.mode == Mode::kGil) {
         const std::vector<Address> holders = thread.process.python->gil_holders(thread.process.memory);
@@ -263,7 +307,10 @@ void Sampler::take_still(SampledThread& thread, const SchedStat& before, const T
         thread.blocked_ns = now_ns;
         return;
     }
-    Look look = look_at(thread, {0, activity.stack_pointer}, stack_);
+    RegisterSet registers;
+    registers.set(Register::kRsp, activity.stack_pointer);
+    registers.set(Register::kReturn, activity.pc);
+    Look look = look_at(thread, {0, registers}, stack_);
     // Between `before` and now the thread was seen blocked. If it has not been switched in meanwhile it has not run since
     // it was seen, and the stack that was read is the one that it is blocked in.
     if (!thread.files.read(look.stat) || look.stat.switches != before.switches) {
@@ -331,7 +378,7 @@ std::uint32_t Sampler::intern(SampledThread& thread) {
     if (stack_.loss != Loss::kNone) {
         ++account.stacks_truncated;
         thread.process.losses.add(stack_.loss, 1, 0);
-        const PythonFrame marker{kMarkerCode, static_cast<std::int32_t>(stack_.loss), false};
+        const FrameKey marker = FrameKey::of(stack_.loss);
         root = stacks_.intern({&marker, 1}, 0);
     } else {
         ++account.stacks_whole;
@@ -350,7 +397,36 @@ std::uint32_t Sampler::intern(SampledThread& thread) {
             batch_.codes.push_back({thread.process.id, std::move(code)});
         }
     }
-    return stacks_.intern(stack_.frames, root);
+    make_keys(thread);
+    return stacks_.intern(keys_, root);
+}
+
+// The frames of what was seen.
+void Sampler::make_keys(SampledThread& thread) {
+    keys_.clear();
+    if (!options_.native) {
+        for (const PythonFrame& frame : stack_.frames) {
+            keys_.push_back(FrameKey::of(frame));
+        }
+        return;
+    }
+    for (const WovenFrame& frame : woven_.frames) {
+        switch (frame.kind) {
+            case WovenFrame::Kind::kPython: keys_.push_back(FrameKey::of(stack_.frames[frame.index])); break;
+            case WovenFrame::Kind::kNative:
+                keys_.push_back(FrameKey::of(native_.frames[frame.index], frame.proof));
+                break;
+            case WovenFrame::Kind::kMarker: keys_.push_back(FrameKey::of(static_cast<Loss>(frame.index))); break;
+        }
+    }
+    Account& account = batch_.account;
+    account.seams_proven += woven_.seams[static_cast<std::size_t>(Proof::kProven)];
+    account.seams_counted += woven_.seams[static_cast<std::size_t>(Proof::kCounted)];
+    account.seams_open += woven_.seams[static_cast<std::size_t>(Proof::kOpen)];
+    ++(native_.loss == Loss::kNone ? account.native_whole : account.native_truncated);
+    if (native_.loss != Loss::kNone) {
+        thread.process.losses.add(native_.loss, 1, 0);
+    }
 }
 
 void Sampler::account_running(SampledThread& thread, std::uint64_t now_ns, const Look& look, std::uint32_t stack) {

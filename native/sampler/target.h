@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "memory/process.h"
@@ -15,6 +16,8 @@
 #include "sampler/python_target.h"
 #include "sampler/timeline.h"
 #include "sampler/vocabulary.h"
+#include "unwind/code_map.h"
+#include "weave/weave.h"
 
 namespace weft {
 
@@ -86,6 +89,11 @@ struct SampledProcess {
     Python python_state = Python::kUnknown;
     std::unique_ptr<PythonTarget> python;
     PythonPlace place;  // of `python`, for children that inherit it
+    CodeMap code;
+    std::unique_ptr<Weaver> weaver = std::make_unique<Weaver>(Layout{});
+    std::set<std::uint32_t> code_wanted;  // modules whose tables have been asked for
+    std::uint64_t next_code_ask_ns = 0;   // when code in no module may be asked about again
+    std::uint64_t code_ask_pause_ns = 0;
     Losses losses;
     std::uint64_t next_scan_ns = 0;  // for threads that nobody told of
     std::string image;               // collector peek: read_image(), by which an exec is noticed

@@ -1,6 +1,5 @@
 #include "unwind/unwinder.h"
 
-#include <algorithm>
 #include <optional>
 
 #include "python/fields.h"
@@ -9,52 +8,10 @@ namespace weft {
 
 namespace {
 
-// Words of the stack, fetched in runs: an unwinder goes from low addresses to high ones.
-class Stack {
-   public:
-    explicit Stack(Memory& memory) : memory_(memory) {}
-
-    std::optional<std::uint64_t> word(Address address) {
-        const bool inside =
-            address >= begin_ && size_ >= sizeof(std::uint64_t) && address - begin_ <= size_ - sizeof(std::uint64_t);
-        if (!inside && !fetch(address)) {
-            return std::nullopt;
-        }
-        std::uint64_t value = 0;
-        std::memcpy(&value, bytes_.data() + (address - begin_), sizeof value);
-        return value;
-    }
-
-    ReadResult result() const { return result_; }  // of the last word
-
-   private:
-    static constexpr std::size_t kWindow = 4096;
-
-    // The stack may end within the window: then to the end of its page, then the word alone.
-    bool fetch(Address address) {
-        begin_ = address;
-        for (const std::size_t size : {kWindow, kWindow - address % kWindow, sizeof(std::uint64_t)}) {
-            result_ = size < sizeof(std::uint64_t) ? ReadResult::kUnmapped : memory_.read(address, bytes_.data(), size);
-            if (result_ == ReadResult::kOk) {
-                size_ = size;
-                return true;
-            }
-        }
-        size_ = 0;
-        return false;
-    }
-
-    Memory& memory_;
-    std::array<std::byte, kWindow> bytes_;
-    Address begin_ = 0;
-    std::size_t size_ = 0;
-    ReadResult result_ = ReadResult::kOk;
-};
-
 // One frame: its registers, and what the rule that holds there makes of them.
 class Step {
    public:
-    Step(Stack& stack, const UnwindRule& rule, const RegisterSet& callee)
+    Step(StackCopy& stack, const UnwindRule& rule, const RegisterSet& callee)
         : stack_(stack), rule_(rule), callee_(callee) {}
 
     Loss loss() const { return loss_; }
@@ -136,7 +93,7 @@ class Step {
         return fail(Loss::kNoUnwind);
     }
 
-    Stack& stack_;
+    StackCopy& stack_;
     const UnwindRule& rule_;
     const RegisterSet& callee_;
     Loss loss_ = Loss::kNone;
@@ -144,52 +101,24 @@ class Step {
 
 }  // namespace
 
-void CodeMap::add(Address begin, Address end, Address bias, std::shared_ptr<const UnwindTable> table) {
-    if (begin >= end) {
-        return;
-    }
-    // What lies under it is cut off, before and behind.
-    auto at = mappings_.lower_bound(begin);
-    if (at != mappings_.begin()) {
-        const auto before = std::prev(at);
-        if (before->second.end > end) {
-            mappings_[end] = before->second;
-        }
-        before->second.end = std::min(before->second.end, begin);
-    }
-    for (at = mappings_.lower_bound(begin); at != mappings_.end() && at->first < end; at = mappings_.erase(at)) {
-        if (at->second.end > end) {
-            mappings_[end] = at->second;
-        }
-    }
-    mappings_[begin] = {end, bias, std::move(table)};
-}
-
-CodeMap::Place CodeMap::find(Address pc) const {
-    const auto after = mappings_.upper_bound(pc);
-    if (after == mappings_.begin()) {
-        return {};
-    }
-    const Mapping& mapping = std::prev(after)->second;
-    return pc < mapping.end ? Place{mapping.table.get(), pc - mapping.bias} : Place{};
-}
-
-void Unwinder::unwind(Memory& memory, const CodeMap& code, RegisterSet registers, NativeStack& stack) const {
+void unwind(StackCopy& words, const CodeMap& code, RegisterSet registers, NativeStack& stack) {
     stack.frames.clear();
     stack.loss = Loss::kNone;
-    Stack words(memory);
     bool is_return = false;
-    while (stack.frames.size() < kMaxFrames) {
-        const Address pc = registers.get(Register::kReturn);
+    while (stack.frames.size() < kMaxNativeFrames) {
         NativeFrame& frame = stack.frames.emplace_back();
-        frame = {pc, registers.get(Register::kRsp), 0, is_return};
-        // A call can be a function's last instruction: its return address is another function's then.
-        const CodeMap::Place place = code.find(is_return ? pc - 1 : pc);
-        if (place.table == nullptr) {
+        frame.pc = registers.get(Register::kReturn);
+        frame.stack_pointer = registers.get(Register::kRsp);
+        frame.is_return = is_return;
+        for (std::size_t i = 0; i < kPreserved.size(); ++i) {
+            frame.preserved[i] = registers.has(kPreserved[i]) ? registers.get(kPreserved[i]) : 0;
+        }
+        frame.place = code.find(frame.lookup());
+        if (frame.place.table == nullptr) {
             stack.loss = Loss::kNoUnwind;
             return;
         }
-        const UnwindRule& rule = place.table->find(place.address);
+        const UnwindRule& rule = frame.place.table->find(frame.place.address);
         if (rule.cfa == UnwindRule::Cfa::kEnd) {
             return;
         }

@@ -121,8 +121,11 @@ class Batch:
     def codes(self) -> list[tuple[int, _Code]]:
         """[(process, code)]."""
     @property
-    def frames(self) -> list[tuple[int, int, int, bool]]:
+    def python_frames(self) -> list[tuple[int, int, int, bool]]:
         """[(id, code id, instruction, incomplete)]; code 0: a marker, and the instruction an index of LOSSES."""
+    @property
+    def native_frames(self) -> list[tuple[int, int, int, bool, int]]:
+        """[(id, module or 0, address in it, whether it is of a call, proof)]."""
     @property
     def stacks(self) -> list[tuple[int, int, int]]:
         """[(id, parent, frame)]."""
@@ -148,8 +151,12 @@ class Sampler:
         mode: Mode,
         stop_threads: bool = True,
         follow_processes: bool = False,
+        native: bool = False,
     ) -> None: ...
-    def attach(self, pid: int, launching: bool = False, python: PythonPlace | None = None) -> AttachResult: ...
+    def attach(
+        self, pid: int, launching: bool = False, python: PythonPlace | None = None, code: CodeMap = ...
+    ) -> AttachResult: ...
+    def set_code(self, process: int, code: CodeMap) -> None: ...
     def set_python(self, process: int, place: PythonPlace) -> None: ...
     def set_no_python(self, process: int) -> None: ...
     def next_batch(self, timeout_s: float) -> Batch | None: ...
@@ -208,14 +215,19 @@ class CodeMap:
     """Where modules lie in a process, and their tables."""
 
     def __init__(self) -> None: ...
-    def add(self, begin: int, end: int, bias: int, table: UnwindTable) -> None:
+    def add(self, begin: int, end: int, bias: int, module: int, table: UnwindTable | None = None) -> None:
         """Lay a module's code over whatever was there. bias: what is added to the module's own addresses."""
+    def add_eval_loop(self, begin: int, end: int) -> None:
+        """Tell where the interpreter's eval loop is."""
 
 def unwind(
     memory: Memory, code: CodeMap, registers: RegisterSet
 ) -> tuple[list[tuple[int, int, int, bool]], str | None]:
     """The native stack of a thread that stands still, innermost first: pc, stack pointer, CFA (0: not known), whether
     the pc is a return address; and the loss that ended it before the outermost frame."""
+
+def demangle(name: str) -> str:
+    """A C++ name as people write it; any other as it is."""
 
 def probe_cpu_clock(tid: int, user_only: bool) -> int:
     """Open a CPU clock of a thread and close it: 0, or the errno with which the kernel refuses."""

@@ -21,15 +21,23 @@ class FrameKind(IntEnum):
     """What kind of code a frame runs."""
 
     PYTHON = 0
+    NATIVE = 1  # C, C++, Rust
+    MARKER = 2  # none: it stands for frames that are missing here, and says why
 
 
 class FrameFlag(IntFlag):
     """What is special about a frame."""
 
     INCOMPLETE = 1  # pushed, not started yet: shown at its first line
+    MACHINERY = 2  # of how the interpreter calls and evaluates: hidden unless all frames are asked for
+    # Of a native frame that runs the eval loop: how it was decided that it runs the Python frames that it calls.
+    PROVEN = 4
+    COUNTED = 8
+    OPEN = 16
 
 
 NO_FLAGS = FrameFlag(0)
+SEAM = FrameFlag.PROVEN | FrameFlag.COUNTED | FrameFlag.OPEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +53,4 @@ class Frame:
     column: int = 0
     end_column: int = 0
     flags: FrameFlag = NO_FLAGS
+    module: str = ""  # the path of the file that native code lies in

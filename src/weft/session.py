@@ -16,17 +16,21 @@ from types import FrameType, TracebackType
 from weft import __version__
 from weft.capture import CaptureWriter
 from weft.collect.choose import Collector, choose
+from weft.collect.code import CodeFollower
 from weft.collect.finder import Finder
 from weft.collect.recorder import Recorder
 from weft.collect.sampler import Mode, Sampler, events_of, pacer_of
 from weft.cpython.locate import Runtime, wait_for_runtime
 from weft.errors import LayoutError, NotPythonError, OutputError, TargetError, TargetExitedError
+from weft.symbolize.recording import symbolize
+from weft.target.code import CodeBook
 from weft.target.launch import Launched
 from weft.target.process import Process
 
 _BATCH_WAIT = 0.25  # seconds
 _SEARCH_WAIT = 0.005  # while a process may become a Python program
 _MAPPINGS_PERIOD = 1.0  # seconds between looks for newly mapped libraries
+_FIRST_MODULES = ("/libc.so", "/libc-", "/ld-", "/libpthread", "[vdso]")  # in every stack: not to be waited for
 _MAX_BATCHES_BEHIND = 8  # batches written in one go before anything else is looked at
 
 
@@ -39,6 +43,7 @@ class Options:
     mode: Mode = Mode.WALL
     collector: Collector = Collector.AUTO
     subprocesses: bool = False
+    native: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,8 @@ def record_process(pid: int, path: Path, options: Options, watch: Watch | None =
     with _process_settings(), _Interrupts() as interrupts, _Recording(path, options, collector) as recording:
         if runtime:
             recording.recorder.expect(pid, runtime)
-        recording.sampler.attach(pid, runtime=runtime)
+        code = recording.book.map_of(pid, _FIRST_MODULES) if options.native else None
+        recording.sampler.attach(pid, runtime=runtime, code=code)
         recording.run(interrupts, watch)
     return recording.result()
 
@@ -146,9 +152,13 @@ class _Recording:
         self._options = options
         self._start = time.monotonic()
         self._capture = CaptureWriter(path, _meta(options, collector))
-        self.recorder = Recorder(self._capture)
-        self.sampler = Sampler(collector, options.rate_hz, options.mode, subprocesses=options.subprocesses)
+        self.book = CodeBook()
+        self.recorder = Recorder(self._capture, self.book)
+        self.sampler = Sampler(
+            collector, options.rate_hz, options.mode, subprocesses=options.subprocesses, native=options.native
+        )
         self.finder = Finder(self.sampler, self.recorder)
+        self._code = CodeFollower(self.sampler, self.book)
         self._next_mappings = 0.0
         self._finished = False
 
@@ -162,6 +172,7 @@ class _Recording:
         if error is None:
             self.close()
         else:
+            self._code.close()
             self._capture.__exit__(kind, error, trace)
 
     def run(self, interrupts: _Interrupts, watch: Watch | None) -> None:
@@ -183,7 +194,11 @@ class _Recording:
         self.sampler.stop()
         while not self._finished:
             self._take(_BATCH_WAIT)
+        self._code.close()
         if self._capture.is_open:
+            for frame_id, functions in symbolize(self.book, self.recorder.native_frames):
+                self._capture.add_functions(frame_id, functions)
+            self.book.close()
             usage = resource.getrusage(resource.RUSAGE_SELF)
             self._capture.set_account(
                 {
@@ -211,6 +226,7 @@ class _Recording:
             self.recorder.write(batch)
             for event in events_of(batch):
                 self.finder.see(event)
+                self._code.see(event)
             self._finished = batch.finished
             if batch.finished:
                 return

@@ -64,16 +64,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     static_cast<void>(UnwindTable::load({reinterpret_cast<const char*>(data), size}));
 
     CodeMap code;
-    code.add(kBias, kBias + (1ULL << 40), kBias, table);
-    code.add(kBias + 5, kBias + 5000, kBias + 1, table);
+    code.add(kBias, kBias + (1ULL << 40), kBias, 1, table);
+    code.add(kBias + 5, kBias + 5000, kBias + 1, 2, table);
     Words words(input.subspan(split));
     RegisterSet registers;
     for (std::size_t i = 0; i < kRegisters; ++i) {
         registers.set(static_cast<Register>(i), kStack + 8 * i);
     }
     registers.set(Register::kReturn, kBias + kModule + data[size - 1]);
+    StackCopy copy;
+    copy.begin(words, kStack);
     NativeStack stack;
-    Unwinder().unwind(words, code, registers, stack);
-    check(!stack.frames.empty() && stack.frames.size() <= Unwinder::kMaxFrames);
+    unwind(copy, code, registers, stack);
+    check(!stack.frames.empty() && stack.frames.size() <= kMaxNativeFrames);
     return 0;
 }

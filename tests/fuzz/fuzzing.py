@@ -6,7 +6,10 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -41,21 +44,49 @@ def build(folder: Path, harness: str, sources: Sequence[str]) -> Path:
     return program
 
 
-def fuzz(
-    program: Path, corpus: Path, *limits: str, max_input: int, env: Mapping[str, str] | None = None
-) -> tuple[int, int, str]:
-    """Run it: its exit status, how many inputs it tried, and its words. `max_input` is in bytes."""
-    corpus.mkdir(exist_ok=True)
-    settings = {
-        **os.environ,
-        "ASAN_OPTIONS": "quarantine_size_mb=16",
-        "UBSAN_OPTIONS": "print_stacktrace=1",
-        **(env or {}),
-    }
-    flags = ["-timeout=10", "-rss_limit_mb=2048", "-entropic=0", "-print_final_stats=1", f"-max_len={max_input}"]
-    run = subprocess.run(
-        [program, *flags, *limits, f"-artifact_prefix={corpus}.failed-", corpus],
-        check=False, env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-    )  # fmt: skip
-    tried = re.search(r"number_of_executed_units: (\d+)", run.stdout)
-    return run.returncode, int(tried[1]) if tried else 0, run.stdout
+@dataclass(frozen=True)
+class Harness:
+    """A harness of ours: its file here, the files of native/ that it is built with, its longest input in bytes."""
+
+    file: str
+    sources: Sequence[str]
+    max_input: int
+
+    def build(self, folder: Path) -> Path:
+        """Compile it."""
+        return build(folder, self.file, self.sources)
+
+    def fuzz(self, program: Path, corpus: Path, limit: str, env: Mapping[str, str] | None = None) -> tuple[int, str]:
+        """Run it: how many inputs it tried, and the end of its words where one failed."""
+        corpus.mkdir(exist_ok=True)
+        settings = {
+            **os.environ,
+            "ASAN_OPTIONS": "quarantine_size_mb=16",
+            "UBSAN_OPTIONS": "print_stacktrace=1",
+            **(env or {}),
+        }
+        flags = ["-timeout=10", "-rss_limit_mb=2048", "-entropic=0", "-print_final_stats=1", limit]
+        run = subprocess.run(
+            [program, *flags, f"-max_len={self.max_input}", f"-artifact_prefix={corpus}.failed-", corpus],
+            check=False, env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+        )  # fmt: skip
+        tried = re.search(r"number_of_executed_units: (\d+)", run.stdout)
+        return int(tried[1]) if tried else 0, run.stdout[-4000:] if run.returncode != 0 else ""
+
+    def assert_survives(self, folder: Path, corpus: Path, seconds: int, env: Mapping[str, str] | None = None) -> None:
+        """No input of so many seconds makes it fail."""
+        tried, failure = self.fuzz(self.build(folder), corpus, f"-max_total_time={seconds}", env)
+        assert not failure, failure
+        assert tried > 1000
+
+    def fuzz_long(self, inputs: Callable[[Path], Iterator[tuple[Path, Mapping[str, str]]]]) -> None:
+        """What `python test_fuzz_X.py RUNS [FOLDER]` does: so many inputs for each corpus; the folder is kept."""
+        runs, *keep = sys.argv[1:]
+        folder = Path(keep[0] if keep else tempfile.mkdtemp(prefix="weft-fuzz-"))
+        folder.mkdir(exist_ok=True)
+        program = self.build(folder)
+        for corpus, env in inputs(folder):
+            tried, failure = self.fuzz(program, corpus, f"-runs={runs}", env)
+            print(f"{corpus.name}: {tried} inputs", flush=True)
+            if failure:
+                sys.exit(failure)

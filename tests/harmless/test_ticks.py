@@ -35,7 +35,6 @@ def test_no_write_is_short(interpreter: Interpreter, start_target: StartTarget, 
     assert account["samples_taken"] > 1000
     assert told["writes"] > 100
     assert told["short"] == 0
-    print(account["samples_taken"], told["writes"])
 
 
 def test_a_parent_that_waits(start_target: StartTarget, tmp_path: Path) -> None:

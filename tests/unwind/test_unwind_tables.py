@@ -84,6 +84,16 @@ def test_interpreters(interpreter: Interpreter) -> None:
     assert_as_readelf(shared[0] if shared else executable, least=20_000)
 
 
+def damaged(whole: bytes, *, seed: int, most: int, count: int) -> Iterator[bytes]:
+    """So many copies of which up to `most` bytes are changed."""
+    chance = random.Random(seed)
+    for _ in range(count):
+        copy = bytearray(whole)
+        for _ in range(chance.randrange(1, most)):
+            copy[chance.randrange(len(whole))] = chance.randrange(256)
+        yield bytes(copy)
+
+
 def test_a_table_is_kept() -> None:
     with ElfFile(str(MODULES[0])) as file:
         table = table_of_file(file)
@@ -102,17 +112,13 @@ def test_what_is_no_table() -> None:
     assert _native.UnwindTable.load(b"") is None
     for size in range(0, len(whole), 97):
         assert _native.UnwindTable.load(whole[:size]) is None
-    chance = random.Random(1)
     refused = 0
-    for _ in range(3000):
-        damaged = bytearray(whole)
-        for _ in range(chance.randrange(1, 4)):
-            damaged[chance.randrange(len(whole))] = chance.randrange(256)
-        table = _native.UnwindTable.load(bytes(damaged))
+    for copy in damaged(whole, seed=1, most=4, count=3000):
+        table = _native.UnwindTable.load(copy)
         refused += table is None
         if table is not None:
-            for _ in range(20):
-                table.find(chance.randrange(1 << 18))
+            for address in range(0, 1 << 18, 13_107):
+                table.find(address)
     assert refused > 30
 
 
@@ -122,14 +128,10 @@ def test_damaged_sections() -> None:
         section = file.section(".eh_frame")
         assert section
         whole = file.read(section.offset, section.size)
-    chance = random.Random(2)
     lost = 0
-    for _ in range(2000):
-        damaged = bytearray(whole)
-        for _ in range(chance.randrange(1, 30)):
-            damaged[chance.randrange(len(whole))] = chance.randrange(256)
-        table = _native.UnwindTable.build([(bytes(damaged), section.address, chance.random() < 0.9)])
+    for number, copy in enumerate(damaged(whole, seed=2, most=30, count=2000)):
+        table = _native.UnwindTable.build([(copy, section.address, number % 10 != 0)])
         lost += sum(table.losses.values()) > 0
-        for _ in range(10):
-            table.find(chance.randrange(1 << 64))
+        for address in (0, section.address, *range(1, 1 << 64, 1 << 61)):
+            table.find(address)
     assert lost > 500

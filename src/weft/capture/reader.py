@@ -6,7 +6,8 @@ import json
 import sqlite3
 import zlib
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -74,13 +75,19 @@ class Capture:
         for process, start, end, offset, *rest in self._query("SELECT * FROM mapping ORDER BY rowid"):
             yield Mapping(process, start % (1 << 64), end % (1 << 64), offset % (1 << 64), *rest)
 
-    def frames(self) -> Iterator[tuple[int, Frame]]:
-        """All frames with their ids."""
+    def frames(self) -> Iterator[tuple[int, tuple[Frame, ...]]]:
+        """All frames with their ids; a native one with all functions that lie at its address, outermost first."""
+        functions = self._functions()
         rows = self._query(
-            "SELECT frame.id, kind, a.value, b.value, line, first_line, end_line, column, end_column, flags "
-            "FROM frame LEFT JOIN string a ON a.id = function LEFT JOIN string b ON b.id = file ORDER BY frame.id"
+            "SELECT frame.id, kind, a.value, b.value, line, first_line, end_line, column, end_column, flags, "
+            "frame.module, path, address "
+            "FROM frame LEFT JOIN string a ON a.id = function LEFT JOIN string b ON b.id = file "
+            "LEFT JOIN module ON module.id = frame.module ORDER BY frame.id"
         )
-        for number, kind, function, file, line, first_line, end_line, column, end_column, flags in rows:
+        for number, kind, function, file, line, first_line, end_line, column, end_column, flags, *code in rows:
+            if kind == FrameKind.NATIVE:
+                yield number, self._native(number, functions.get(number, ()), FrameFlag(flags), *code)
+                continue
             if function is None or file is None:
                 raise self.damaged(f"frame {number} has no name")
             try:
@@ -88,7 +95,37 @@ class Capture:
             except ValueError as error:
                 raise self.damaged(error) from error
             places = (line, first_line, end_line, column, end_column)
-            yield number, Frame(known_kind, function, file, *places, FrameFlag(flags))
+            yield number, (Frame(known_kind, function, file, *places, FrameFlag(flags)),)
+
+    def _functions(self) -> dict[int, list[Frame]]:
+        """The functions at the address of each native frame, without their module."""
+        functions: dict[int, list[Frame]] = {}
+        rows = self._query(
+            "SELECT frame, a.value, b.value, line, flags "
+            "FROM function LEFT JOIN string a ON a.id = name LEFT JOIN string b ON b.id = file ORDER BY frame, depth"
+        )
+        for number, name, file, line, flags in rows:
+            if name is None or file is None:
+                raise self.damaged(f"a function of frame {number} has no name")
+            functions.setdefault(number, []).append(Frame(FrameKind.NATIVE, name, file, line, flags=FrameFlag(flags)))
+        return functions
+
+    def _native(
+        self,
+        number: int,
+        functions: Sequence[Frame],
+        flags: FrameFlag,
+        module: int | None,
+        path: str | None,
+        address: int | None,
+    ) -> tuple[Frame, ...]:
+        if address is None or (path is None) != (module is None):
+            raise self.damaged(f"frame {number} has no place")
+        if not functions:
+            functions = (Frame(FrameKind.NATIVE, f"{address:#x}", "", 0),)
+        # The innermost is what runs there, and the seam if it is one.
+        *outer, inner = (replace(function, module=path or "") for function in functions)
+        return *outer, replace(inner, flags=inner.flags | flags)
 
     def stacks(self) -> Iterator[tuple[int, int, int]]:
         """All stacks as (id, parent, frame), each after its parent; the empty stack, 0, is not among them."""

@@ -3,7 +3,7 @@
 -- Ids are the recorder's own and never reused within a capture.
 
 PRAGMA application_id = 0x77656674;  -- "weft"
-PRAGMA user_version = 1;             -- of this schema; another one is refused
+PRAGMA user_version = 2;             -- of this schema; another one is refused
 
 -- Of the recording: version, command, host, kernel, collector, pacer, mode, rate_hz, start_ns (monotonic),
 -- start_unix_ns, end_ns (absent while it runs), written_ns (of the last batch), ended ("" or why).
@@ -41,18 +41,39 @@ CREATE TABLE mapping (
     seen_ns INTEGER NOT NULL
 );
 
+-- Files whose code frames refer to.
+CREATE TABLE module (
+    id INTEGER PRIMARY KEY,
+    path TEXT NOT NULL,            -- in the target
+    build_id TEXT                  -- hex
+);
+
 CREATE TABLE frame (
     id INTEGER PRIMARY KEY,
-    kind INTEGER NOT NULL,         -- 0 Python
-    function INTEGER NOT NULL,     -- string.id; the qualified name where the version has one
-    file INTEGER NOT NULL,         -- string.id
+    kind INTEGER NOT NULL,         -- 0 Python, 1 native, 2 none: a marker that says why frames are missing
+    function INTEGER NOT NULL,     -- string.id; the qualified name where the version has one; 0 of native frames
+    file INTEGER NOT NULL,         -- string.id; 0 of native frames
     first_line INTEGER NOT NULL,   -- of the function; 0: none
     line INTEGER NOT NULL,         -- 0: none
     end_line INTEGER NOT NULL,     -- end_line, column, end_column: 0 where the version has none; columns from 1, in
     column INTEGER NOT NULL,       -- UTF-8 bytes
     end_column INTEGER NOT NULL,
-    flags INTEGER NOT NULL         -- 1: the frame was incomplete and is kept at its first line
+    flags INTEGER NOT NULL,        -- 1: the frame was incomplete and is kept at its first line; of one that runs the
+                                   -- eval loop, the proof that it runs the Python frames above it: 4, 8 counted, 16 open
+    module INTEGER,                -- module.id; NULL: the address is the process's own, and of Python frames
+    address INTEGER                -- of native frames: in the module; of a call, its last byte
 );
+
+-- What lies at a native frame's address: a function, and those inlined into it there. Written at the recording's end.
+CREATE TABLE function (
+    frame INTEGER NOT NULL,
+    depth INTEGER NOT NULL,        -- 0: the outermost
+    name INTEGER NOT NULL,         -- string.id
+    file INTEGER NOT NULL,         -- string.id; of ''
+    line INTEGER NOT NULL,         -- 0: none
+    flags INTEGER NOT NULL,        -- 2: of the interpreter's machinery
+    PRIMARY KEY (frame, depth)
+) WITHOUT ROWID;
 
 -- Every stack is a node of one tree: its innermost frame, and the stack of its caller, whose id is lower. Stack 0, the
 -- empty one, has no row.

@@ -16,7 +16,7 @@ from typing import Final, Self
 
 from weft.capture.file import MAX_BATCH_BYTES, SCHEMA, SIDE_FILES, is_capture
 from weft.errors import OutputError
-from weft.sample import Frame
+from weft.sample import Frame, FrameFlag, FrameKind
 
 ZLIB_LEVEL: Final = 3  # 0.1 us a run; level 9 takes twice that for 1 % less
 STRING_CACHE: Final = 1 << 16  # strings; beyond it the cache starts anew, and a string may be stored twice
@@ -26,7 +26,10 @@ ADD_STRING: Final = "INSERT INTO string VALUES (?, ?)"
 ADD_PROCESS: Final = "INSERT INTO process VALUES (?, ?, ?, ?, ?, ?, NULL, NULL)"
 ADD_THREAD: Final = "INSERT INTO thread VALUES (?, ?, ?, ?, ?, NULL)"
 ADD_MAPPING: Final = "INSERT INTO mapping VALUES (?, ?, ?, ?, ?, ?, ?)"
-ADD_FRAME: Final = "INSERT INTO frame VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+ADD_MODULE: Final = "INSERT INTO module VALUES (?, ?, ?)"
+ADD_FRAME: Final = "INSERT INTO frame VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL)"
+ADD_NATIVE_FRAME: Final = "INSERT INTO frame VALUES (?, ?, 0, 0, 0, 0, 0, 0, 0, ?, ?, ?)"
+ADD_FUNCTION: Final = "INSERT INTO function VALUES (?, ?, ?, ?, ?, ?)"
 ADD_STACK: Final = "INSERT INTO stack VALUES (?, ?, ?)"
 ADD_SAMPLES: Final = "INSERT INTO samples (thread, start_ns, end_ns, runs) VALUES (?, ?, ?, ?)"
 SET_RUNTIME: Final = "UPDATE process SET runtime = ? WHERE id = ?"
@@ -135,6 +138,20 @@ class CaptureWriter:
             frame.end_column,
             int(frame.flags),
         )
+
+    def add_module(self, module: int, path: str, build_id: str | None) -> None:
+        """A file whose code native frames refer to."""
+        self._add(ADD_MODULE, module, _clean(path), build_id)
+
+    def add_native_frame(self, frame_id: int, module: int | None, address: int, flags: FrameFlag) -> None:
+        """A frame of native code, by its address in a module, or (None) in its process."""
+        self._add(ADD_NATIVE_FRAME, frame_id, int(FrameKind.NATIVE), int(flags), module, address)
+
+    def add_functions(self, frame_id: int, functions: Sequence[Frame]) -> None:
+        """What lies at the address of a native frame: a function, and those inlined into it there, outermost first."""
+        for depth, frame in enumerate(functions):
+            name, file = self._string(frame.function), self._string(frame.file)
+            self._add(ADD_FUNCTION, frame_id, depth, name, file, frame.line, int(frame.flags))
 
     def add_stacks(self, stacks: Iterable[tuple[int, int, int]]) -> None:
         """New stacks as (id, parent, frame): `frame` called by the stack `parent`, which is 0 or an older stack."""

@@ -80,6 +80,12 @@ class _Rate(click.ParamType[int]):
     show_default=True,
     help="ptrace: the default; peek: without it, beside a debugger, and biased where there are no CPU clocks.",
 )
+@click.option(
+    "--native/--no-native",
+    default=True,
+    show_default=True,
+    help="Native frames (C, C++, Rust) woven with those of Python, or Python's alone.",
+)
 @click.option("--idle", is_flag=True, help="Show the time in which threads were blocked, too.")
 @click.argument("command", nargs=-1, metavar="[-- COMMAND ...]")
 def record(
@@ -93,6 +99,7 @@ def record(
     command: tuple[str, ...],
     *,
     subprocesses: bool,
+    native: bool,
     idle: bool,
 ) -> int:
     """Record a running process (-p PID), or a command from its start to its end (-- COMMAND ...).
@@ -104,7 +111,7 @@ def record(
         raise click.UsageError("give either -p PID or -- COMMAND ...")
     if duration is not None and math.isnan(duration):
         raise click.UsageError("nan is no duration")
-    options = Options(rate, duration, Mode[mode.upper()], Collector(collector), subprocesses)
+    options = Options(rate, duration, Mode[mode.upper()], Collector(collector), subprocesses, native)
     format_ = _format(output, name)
     path = output or Path(_default_name(pid, command, format_))
     if format_ is None:

@@ -13,10 +13,13 @@ from weft.collect.sampler import Event, EventKind, events_of
 from weft.cpython.codes import Code
 from weft.cpython.locate import Runtime
 from weft.errors import MemoryReadError, TargetError
-from weft.sample import Frame, FrameKind
+from weft.sample import NO_FLAGS, Frame, FrameFlag, FrameKind
+from weft.target.code import CodeBook
 from weft.target.elf import ElfError, Image
 from weft.target.maps import modules
 from weft.target.process import Process
+
+_PROOFS = (NO_FLAGS, FrameFlag.PROVEN, FrameFlag.COUNTED, FrameFlag.OPEN)  # by Proof of native/weave/weave.h
 
 
 @dataclass(slots=True)
@@ -34,8 +37,11 @@ class _Recorded:
 class Recorder:
     """Turns batches into rows: numbers into names, instructions into lines. For use from one thread."""
 
-    def __init__(self, capture: CaptureWriter) -> None:
+    def __init__(self, capture: CaptureWriter, book: CodeBook) -> None:
         self._capture = capture
+        self._book = book
+        self._modules: set[int] = set()  # that the capture has
+        self.native_frames: dict[int, tuple[int, int]] = {}  # id -> (module, address in it)
         self._processes: dict[int, _Recorded] = {}
         self._expected: dict[int, Runtime] = {}
         self.account: dict[str, int] = {}
@@ -153,13 +159,23 @@ class Recorder:
             assert recorded.runtime is not None  # code objects come from a runtime that was set
             code = Code(recorded.runtime.version, first_line, filename, name, qualname, line_table)
             codes[code_id] = recorded.codes[code_id] = code
-        for frame_id, code_id, instruction, incomplete in batch.frames:
+        for frame_id, code_id, instruction, incomplete in batch.python_frames:
             self._capture.add_frame(frame_id, self._frame(codes, code_id, instruction, incomplete=incomplete))
+        for frame_id, module, address, _, proof in batch.native_frames:
+            self._add_module(module)
+            self.native_frames[frame_id] = module, address
+            self._capture.add_native_frame(frame_id, module or None, address, _PROOFS[proof])
         self._capture.add_stacks(batch.stacks)
+
+    def _add_module(self, number: int) -> None:
+        if number and number not in self._modules:
+            self._modules.add(number)
+            module = self._book.modules[number]
+            self._capture.add_module(number, module.path, module.build_id)
 
     def _frame(self, codes: dict[int, Code], code_id: int, instruction: int, *, incomplete: bool) -> Frame:
         if code_id == 0:  # a marker: the stack above it was cut off from its root
-            return Frame(FrameKind.PYTHON, f"[truncated: {_native.LOSSES[instruction]}]", "", 0)
+            return Frame(FrameKind.MARKER, f"[truncated: {_native.LOSSES[instruction]}]", "", 0)
         code = codes.get(code_id) or next(
             recorded.codes[code_id] for recorded in self._processes.values() if code_id in recorded.codes
         )

@@ -30,6 +30,7 @@ class EventKind(IntEnum):
     THREAD_END = 4
     THREAD_NAME = 5
     CODES_FORGOTTEN = 6
+    CODE_UNKNOWN = 7
 
 
 class Event(NamedTuple):
@@ -54,18 +55,25 @@ def events_of(batch: _native.Batch) -> Iterator[Event]:
 class Sampler:
     """Takes samples on a thread of its own, from attach() to stop(). One at a time in a process."""
 
-    def __init__(self, collector: Collector, rate_hz: float, mode: Mode, *, subprocesses: bool) -> None:
+    def __init__(self, collector: Collector, rate_hz: float, mode: Mode, *, subprocesses: bool, native: bool) -> None:
         self._native = _native.Sampler(
-            rate_hz, _native.Mode(mode.value), collector is Collector.PTRACE, follow_processes=subprocesses
+            rate_hz,
+            _native.Mode(mode.value),
+            collector is Collector.PTRACE,
+            follow_processes=subprocesses,
+            native=native,
         )
 
-    def attach(self, pid: int, *, launching: bool = False, runtime: Runtime | None = None) -> None:
+    def attach(
+        self, pid: int, *, launching: bool = False, runtime: Runtime | None = None, code: _native.CodeMap | None = None
+    ) -> None:
         """Sample a process from now on. PermissionDeniedError, TargetExitedError.
 
         launching: it is our child and waits before its exec; what it becomes is followed from its first instruction.
-        runtime: where its Python is, if that is known already.
+        runtime: where its Python is, if that is known already; code: what is known of its code.
         """
-        result = self._native.attach(pid, launching, _place(runtime) if runtime else None)
+        place = _place(runtime) if runtime else None
+        result = self._native.attach(pid, launching, place, code or _native.CodeMap())
         if result is _native.AttachResult.DENIED:
             raise PermissionDeniedError(
                 f"the kernel does not let weft stop process {pid}; see what `weft doctor {pid}` says"
@@ -79,6 +87,10 @@ class Sampler:
             self._native.set_no_python(process)
             return
         self._native.set_python(process, _place(runtime))
+
+    def set_code(self, process: int, code: _native.CodeMap) -> None:
+        """Tell where the code of a process lies now."""
+        self._native.set_code(process, code)
 
     def next_batch(self, timeout_s: float) -> _native.Batch | None:
         """Return what has happened since the last batch, None if there is nothing in time."""

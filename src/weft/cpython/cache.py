@@ -1,4 +1,4 @@
-"""Layouts that were derived from DWARF, kept on disk by build-id: $XDG_CACHE_HOME/weft/layouts/BUILD-ID.json.
+"""Layouts that were derived from DWARF, kept on disk by build-id (weft/cache.py).
 
 A layout from here is proven like any other, so a damaged file costs a moment and no truth.
 """
@@ -6,23 +6,23 @@ A layout from here is proven like any other, so a damaged file costs a moment an
 from __future__ import annotations
 
 import json
-import os
-from contextlib import suppress
 from dataclasses import asdict, fields
-from pathlib import Path
 
+from weft import cache
 from weft.cpython.layout import Layout, RuntimeLayout, Source
+
+_KIND = "layouts"
 
 
 def cached_layout(build_id: str, version: int) -> Source | None:
     """Return the layout that was kept for a build; None if there is none, or it is of another version."""
     try:
-        kept = json.loads(_path(build_id).read_text())
+        kept = json.loads(cache.kept(_KIND, f"{build_id}.json") or b"")
         if kept["layout"].keys() != {field.name for field in fields(Layout)}:
             return None  # kept by a weft that knew fewer fields
         layout = Layout(**kept["layout"])
         runtime = RuntimeLayout(**kept["runtime"]) if kept["runtime"] else None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError):
         return None
     whole = all(value is None or type(value) is int for value in layout.numbers().values())
     return Source(layout, runtime, "DWARF, kept") if whole and layout.version == version else None
@@ -31,14 +31,4 @@ def cached_layout(build_id: str, version: int) -> Source | None:
 def keep_layout(build_id: str, source: Source) -> None:
     """Keep a layout for a build. Where the cache cannot be written, the layout is derived again the next time."""
     kept = {"layout": asdict(source.layout), "runtime": asdict(source.runtime) if source.runtime else None}
-    path = _path(build_id)
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(f".{os.getpid()}")
-        part.write_text(json.dumps(kept))
-        part.replace(path)
-
-
-def _path(build_id: str) -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "weft" / "layouts" / f"{build_id}.json"
+    cache.keep(_KIND, f"{build_id}.json", json.dumps(kept).encode())

@@ -40,8 +40,10 @@ def short_file(path: str) -> str:
 
 
 def frame_label(frame: Frame) -> str:
-    """A frame as one line: function (file.py:LINE)."""
-    file = escape(short_file(frame.file))
+    """A frame as one line: function (file.py:LINE), or function (library.so) where no line is known."""
+    file = escape(short_file(frame.file or frame.module))
+    if not file:
+        return escape(frame.function)
     place = f"{file}:{frame.line}" if frame.line > 0 else file
     return f"{escape(frame.function)} ({place})"
 

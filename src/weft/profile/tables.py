@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
 from weft.capture import Capture, Process, Thread
-from weft.sample import Frame, State
+from weft.sample import SEAM, Frame, FrameFlag, State
 
 EMPTY = -1  # the frame of the empty stack
 ACTIVE = (State.RUNNING, State.GIL)  # what is shown unless blocked threads are asked for too
@@ -98,10 +98,11 @@ class Profile:
         return sum(total.ticks for total in self.totals)
 
     @classmethod
-    def from_capture(cls, capture: Capture, *, idle: bool = False) -> Self:
+    def from_capture(cls, capture: Capture, *, idle: bool = False, all_frames: bool = False) -> Self:
         """Reads and adds up a whole capture; raises CaptureError.
 
         Active time is shown, running or waiting for the GIL; `idle` adds the time in which threads were blocked.
+        `all_frames` shows the interpreter's machinery, too.
         """
         profile = cls(
             meta=capture.meta,
@@ -114,7 +115,7 @@ class Profile:
             duration_ns=max(0, capture.written_ns - capture.start_ns),
             idle=True,
         )
-        profile._read_stacks(capture)
+        profile._read_stacks(capture, all_frames=all_frames)
         profile._read_totals(capture)
         return profile if idle else profile.active()
 
@@ -122,16 +123,23 @@ class Profile:
         """The same profile without the time in which threads were blocked."""
         return replace(self, idle=False, totals=[total for total in self.totals if total.state in ACTIVE])
 
-    def _read_stacks(self, capture: Capture) -> None:
-        numbers: dict[int, int] = {}  # the capture's frame ids -> self.frames
+    def _read_stacks(self, capture: Capture, *, all_frames: bool) -> None:
+        numbers: dict[int, tuple[int, ...]] = {}  # the capture's frame ids -> self.frames
         known: dict[Frame, int] = {}
-        for number, frame in capture.frames():
-            numbers[number] = known.setdefault(frame, len(known))
+        for number, functions in capture.frames():
+            numbers[number] = tuple(
+                known.setdefault(frame, len(known))
+                for frame in functions
+                if all_frames or not frame.flags & (FrameFlag.MACHINERY | SEAM)
+            )
         self.frames = list(known)
         for stack, parent, frame_id in capture.stacks():
             if frame_id not in numbers:
                 raise capture.damaged(f"stack {stack} has a frame that is not there")
-            self.nodes[stack] = self.stacks.add(self.nodes[parent], numbers[frame_id])
+            node = self.nodes[parent]
+            for shown in numbers[frame_id]:
+                node = self.stacks.add(node, shown)
+            self.nodes[stack] = node
 
     def _read_totals(self, capture: Capture) -> None:
         sums: dict[tuple[int, int, int], list[int]] = {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from weft.errors import MemoryReadError
@@ -17,7 +18,8 @@ from weft.target.memory import Memory, read_u32, read_u64
 _PT_LOAD, _PT_DYNAMIC, _PT_NOTE = 1, 2, 4
 _PF_W = 2
 _DT_HASH, _DT_STRTAB, _DT_SYMTAB, _DT_GNU_HASH = 4, 5, 6, 0x6FFFFEF5
-_SHT_NOBITS, _SHT_SYMTAB = 8, 2
+_SHT_NOBITS, _SHT_SYMTAB, _SHT_DYNSYM = 8, 2, 11
+_STT_FUNC, _STT_GNU_IFUNC = 2, 10
 _NT_GNU_BUILD_ID = 3
 
 _SYMBOL = struct.Struct("<IBBHQQ")  # name, info, other, section, value, size
@@ -233,6 +235,11 @@ class ElfFile:
             self.close()
             raise
 
+    @property
+    def own_path(self) -> str:
+        """A path that leads to this very file as long as it is open."""
+        return f"/proc/self/fd/{self._fd}"
+
     def close(self) -> None:
         """Close the file."""
         os.close(self._fd)
@@ -291,11 +298,31 @@ class ElfFile:
 
     def symbols(self, names: tuple[str, ...]) -> dict[str, int]:
         """Return the linked addresses of those of the names that .symtab defines."""
-        table = next((s for s in self.sections if s.type == _SHT_SYMTAB), None)
-        if table is None or table.link >= len(self.sections):
-            return {}
-        strings = self.sections[table.link]
-        text = self.read(strings.offset, strings.size)
+        found: dict[str, int] = {}
+        for name, address, _ in self._named(_SHT_SYMTAB, names):
+            found.setdefault(name, address)
+        return found
+
+    def ranges_of(self, names: tuple[str, ...]) -> list[tuple[int, int]]:
+        """Return the linked addresses [begin, end) of functions with these names, from .symtab or else .dynsym."""
+        for kind in (_SHT_SYMTAB, _SHT_DYNSYM):
+            if found := {(address, address + size) for _, address, size in self._named(kind, names) if size}:
+                return sorted(found)
+        return []
+
+    def functions(self) -> list[tuple[int, int, bytes]]:
+        """Return (address, size, name) of all functions that .symtab and .dynsym define."""
+        found = []
+        for kind in (_SHT_SYMTAB, _SHT_DYNSYM):
+            text, symbols = self._table(kind)
+            for at, info, _, section, value, size in _SYMBOL.iter_unpack(symbols):
+                if section and info & 15 in (_STT_FUNC, _STT_GNU_IFUNC) and at < len(text):
+                    found.append((value, size, text[at : text.find(b"\0", at)]))
+        return found
+
+    def _named(self, kind: int, names: tuple[str, ...]) -> Iterator[tuple[str, int, int]]:
+        """Yield (name, address, size) of those that a table of symbols defines."""
+        text, symbols = self._table(kind)
         # A name is found in the string table first, so that the symbols need only be compared by number.
         wanted: dict[int, str] = {}
         for name in names:
@@ -304,9 +331,14 @@ class ElfFile:
             while at >= 0 and len(wanted) < _MAX_HEADERS:  # the linker also merges a name into the tail of a longer one
                 wanted[at] = name
                 at = text.find(key, at + 1)
-        found: dict[str, int] = {}
-        symbols = self.read(table.offset, table.size - table.size % _SYMBOL.size)
-        for at, _, _, section, value, _ in _SYMBOL.iter_unpack(symbols) if wanted else ():
+        for at, _, _, section, value, size in _SYMBOL.iter_unpack(symbols) if wanted else ():
             if at in wanted and section:
-                found.setdefault(wanted[at], value)
-        return found
+                yield wanted[at], value, size
+
+    def _table(self, kind: int) -> tuple[bytes, bytes]:
+        """Return the strings and the symbols of the first table of this kind; empty if there is none."""
+        table = next((s for s in self.sections if s.type == kind), None)
+        if table is None or table.link >= len(self.sections):
+            return b"", b""
+        strings = self.sections[table.link]
+        return self.read(strings.offset, strings.size), self.read(table.offset, table.size - table.size % _SYMBOL.size)

@@ -1,22 +1,27 @@
-"""Unwind tables of the modules of a process: from their files, or from what is mapped of them."""
+"""Unwind tables of modules: from their files, or from what is mapped of them; kept on disk by build-id."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from weft import _native
+from weft import _native, cache
 from weft.errors import MemoryReadError
 from weft.target.elf import ElfError, ElfFile, Image
-from weft.target.maps import Mapping, Module, modules
-from weft.target.namespaces import open_module
 
-if TYPE_CHECKING:
-    from weft.target.process import Process
-
+_KIND = "unwind"
 _PT_LOAD, _PT_GNU_EH_FRAME = 1, 0x6474E550
 _PCREL_SDATA4 = 0x1B
 _MAX_FRAMES = 256 << 20  # bytes of .eh_frame; libtorch has 20 MB
-_VDSO = "[vdso]"
+
+
+def table_of(image: Image, file: ElfFile | None) -> _native.UnwindTable:
+    """Return the table of a module, as it was kept or newly compiled. ElfError, MemoryReadError."""
+    build_id = image.build_id
+    data = cache.kept(_KIND, build_id) if build_id else None
+    table = _native.UnwindTable.load(data) if data else None
+    if table is None:
+        table = table_of_file(file) if file else table_of_image(image)
+        if build_id:
+            cache.keep(_KIND, build_id, table.save())
+    return table
 
 
 def table_of_file(file: ElfFile) -> _native.UnwindTable:
@@ -46,34 +51,7 @@ def table_of_image(image: Image) -> _native.UnwindTable:
     if not inside:
         raise ElfError("the .eh_frame is not mapped")
     size = min(inside[0].address + inside[0].file_size - begin, _MAX_FRAMES)
-    return _native.UnwindTable.build([(image.memory.read(image.bias + begin, size), begin, True)])
-
-
-class Code:
-    """The code of a live process: where its modules lie, and how their functions are unwound."""
-
-    def __init__(self, process: Process) -> None:
-        """Read what is mapped now. PermissionDeniedError, TargetExitedError."""
-        self.map = _native.CodeMap()
-        self.missing: list[str] = []  # modules without a table, and why
-        mappings = process.maps()
-        vdso = [Module((m,)) for m in mappings if m.path == _VDSO]
-        for module in modules(mappings) + vdso:
-            code = [m for m in module.mappings if m.perms[2:3] == "x"]
-            if code:
-                self._add(process, module, code)
-
-    def _add(self, process: Process, module: Module, code: list[Mapping]) -> None:
-        try:
-            image = Image(process.memory, module)
-            file = None if module.path == _VDSO else open_module(process.pid, image)
-            if file is None:
-                table = table_of_image(image)
-            else:
-                with file:
-                    table = table_of_file(file)
-        except (ElfError, MemoryReadError) as error:
-            self.missing.append(f"{module.path}: {error}")
-            return
-        for mapping in code:
-            self.map.add(mapping.start, mapping.end, image.bias, table)
+    try:
+        return _native.UnwindTable.build([(image.memory.read(image.bias + begin, size), begin, True)])
+    except MemoryReadError as error:
+        raise ElfError(str(error)) from error

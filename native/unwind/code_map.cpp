@@ -1,0 +1,42 @@
+#include "unwind/code_map.h"
+
+#include <algorithm>
+
+namespace weft {
+
+void CodeMap::add(Address begin, Address end, Address bias, std::uint32_t module,
+                  std::shared_ptr<const UnwindTable> table) {
+    if (begin >= end) {
+        return;
+    }
+    std::vector<Mapping> kept;
+    for (const Mapping& mapping : mappings_) {
+        // What lies under the new one is cut off, before and behind.
+        for (const Range part : {Range{mapping.range.begin, std::min(mapping.range.end, begin)},
+                                 Range{std::max(mapping.range.begin, end), mapping.range.end}}) {
+            if (part.begin < part.end) {
+                kept.push_back(mapping);
+                kept.back().range = part;
+            }
+        }
+    }
+    kept.push_back({{begin, end}, bias, module, std::move(table)});
+    std::ranges::sort(kept, {}, [](const Mapping& mapping) { return mapping.range.begin; });
+    mappings_ = std::move(kept);
+}
+
+CodeMap::Place CodeMap::find(Address pc) const {
+    const auto after =
+        std::ranges::upper_bound(mappings_, pc, {}, [](const Mapping& mapping) { return mapping.range.begin; });
+    if (after == mappings_.begin()) {
+        return {};
+    }
+    const Mapping& mapping = *std::prev(after);
+    return pc < mapping.range.end ? Place{mapping.module, pc - mapping.bias, mapping.table.get()} : Place{};
+}
+
+bool CodeMap::is_eval_loop(Address pc) const {
+    return std::ranges::any_of(eval_loops_, [&](const Range& range) { return pc >= range.begin && pc < range.end; });
+}
+
+}  // namespace weft

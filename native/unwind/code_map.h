@@ -1,0 +1,45 @@
+// Where the code of a process lies, and how its functions are unwound.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "memory/memory.h"
+#include "unwind/table.h"
+
+namespace weft {
+
+class CodeMap {
+   public:
+    struct Place {
+        std::uint32_t module = 0;            // whose code it is, in the numbers of whoever made the map; 0: nobody's
+        std::uint64_t address = 0;           // in the module
+        const UnwindTable* table = nullptr;  // null: not there yet
+    };
+
+    // `bias`: what is added to the module's own addresses. A later mapping replaces what it covers of earlier ones.
+    void add(Address begin, Address end, Address bias, std::uint32_t module, std::shared_ptr<const UnwindTable> table);
+
+    // The interpreter's eval loop, as far as its symbols tell.
+    void add_eval_loop(Address begin, Address end) { eval_loops_.push_back({begin, end}); }
+
+    Place find(Address pc) const;
+    bool is_eval_loop(Address pc) const;
+
+   private:
+    struct Range {
+        Address begin = 0;
+        Address end = 0;
+    };
+    struct Mapping {
+        Range range;
+        Address bias = 0;
+        std::uint32_t module = 0;
+        std::shared_ptr<const UnwindTable> table;
+    };
+    std::vector<Mapping> mappings_;  // by their begin; they do not overlap
+    std::vector<Range> eval_loops_;
+};
+
+}  // namespace weft

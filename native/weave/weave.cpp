@@ -1,0 +1,182 @@
+#include "weave/weave.h"
+
+#include <algorithm>
+
+namespace weft {
+
+namespace {
+
+constexpr std::size_t kMaxDistances = 16;
+constexpr std::int32_t kMaxSlot = 512;  // bytes from the CFA down
+
+std::optional<std::uint64_t> value_of(const NativeFrame& frame, std::int32_t offset, StackCopy& words) {
+    const Address address = frame.cfa + static_cast<Address>(std::int64_t{offset});
+    return frame.holds(address) ? words.word(address) : std::nullopt;
+}
+
+}  // namespace
+
+Weaver::Weaver(const Layout& layout)
+    : anchors_are_addresses_(layout.thread_cframe != kAbsent || layout.frame_owner_shim != kAbsent) {}
+
+void Weaver::weave(const PythonStack& python, const NativeStack& native, const CodeMap& code, StackCopy& words,
+                   WovenStack& woven) {
+    seams_.clear();
+    activations_.clear();
+    for (std::uint32_t i = 0; i < native.frames.size(); ++i) {
+        if (code.is_eval_loop(native.frames[i].lookup())) {
+            activations_.push_back(i);
+        }
+    }
+    if (anchors_are_addresses_) {
+        pair_by_address(python, native);
+    } else {
+        pair_by_value(python, native, words);
+    }
+    if (seams_.size() < python.segments.size() && native.loss == Loss::kNone && python.loss == Loss::kNone) {
+        pair_by_count(python);
+    }
+    lay(python, native, woven);
+}
+
+// Each anchor lies in one activation, and those of outer segments in outer ones.
+void Weaver::pair_by_address(const PythonStack& python, const NativeStack& native) {
+    std::uint32_t next = 0;
+    for (const Segment& segment : python.segments) {
+        std::uint32_t at = next;
+        while (at < native.frames.size() && !native.frames[at].holds(segment.anchor)) {
+            ++at;
+        }
+        if (at == native.frames.size()) {
+            return;
+        }
+        const bool expected = is_learned(native.frames[at].cfa - segment.anchor);
+        // An activation that is passed over has no segment: it has just begun, or is about to end.
+        const auto passed = std::ranges::lower_bound(activations_, next);
+        const bool skips = next != 0 && passed != activations_.end() && *passed < at;
+        seams_.push_back({at, expected && !skips ? Proof::kProven : Proof::kOpen});
+        next = at + 1;
+    }
+}
+
+// Whether anchors are at this distance in most activations: it is one constant for each binary.
+bool Weaver::is_learned(Address distance) {
+    auto found = std::ranges::find(distances_, distance, &Distance::bytes);
+    if (found == distances_.end()) {
+        if (distances_.size() == kMaxDistances) {
+            distances_.pop_back();
+        }
+        found = distances_.insert(distances_.end(), {distance, 0});
+    }
+    ++found->seen;
+    while (found != distances_.begin() && found->seen > std::prev(found)->seen) {
+        std::iter_swap(found, std::prev(found));
+        --found;
+    }
+    return found == distances_.begin();
+}
+
+// Up to 3.9: an activation keeps the pointer to its one frame in a register, or in one place of its stack frame. The newest
+// one may not have linked its frame yet, or have unlinked it already.
+void Weaver::pair_by_value(const PythonStack& python, const NativeStack& native, StackCopy& words) {
+    if (python.segments.empty() || activations_.empty()) {
+        return;
+    }
+    if (!slot_ || !all_hold(*slot_, python, native, words)) {
+        const std::optional<Slot> other = find_slot(python, native, words);
+        if (!other) {
+            return;
+        }
+        slot_ = other;
+    }
+    const std::size_t more = activations_.size() > python.segments.size() ? 1 : 0;
+    const std::size_t count = std::min(python.segments.size(), activations_.size() - more);
+    for (std::size_t i = 0; i < count; ++i) {
+        seams_.push_back({activations_[i + more], Proof::kProven});
+    }
+}
+
+bool Weaver::all_hold(const Slot& slot, const PythonStack& python, const NativeStack& native, StackCopy& words) const {
+    const std::size_t segments = python.segments.size();
+    const std::size_t more = activations_.size() > segments ? 1 : 0;
+    // Where either stack ends early, what there is of both has to agree.
+    const bool cut = native.loss != Loss::kNone || python.loss != Loss::kNone;
+    if (!cut && activations_.size() != segments + more) {
+        return false;
+    }
+    for (std::size_t i = 0; i < segments && i + more < activations_.size(); ++i) {
+        const NativeFrame& frame = native.frames[activations_[i + more]];
+        const auto value =
+            slot.in_register ? std::optional(frame.preserved[slot.preserved]) : value_of(frame, slot.offset, words);
+        if (value != python.segments[i].anchor) {
+            return false;
+        }
+    }
+    return activations_.size() > more;
+}
+
+std::optional<Weaver::Slot> Weaver::find_slot(const PythonStack& python, const NativeStack& native,
+                                              StackCopy& words) const {
+    for (std::uint32_t i = 0; i < kPreserved.size(); ++i) {
+        if (const Slot slot{true, i, 0}; all_hold(slot, python, native, words)) {
+            return slot;
+        }
+    }
+    for (std::int32_t offset = -8; offset >= -kMaxSlot; offset -= 8) {
+        if (const Slot slot{false, 0, offset}; all_hold(slot, python, native, words)) {
+            return slot;
+        }
+    }
+    return std::nullopt;
+}
+
+// Without anchors, if there are as many activations as segments, or one more that has not linked its frame.
+void Weaver::pair_by_count(const PythonStack& python) {
+    const std::size_t segments = python.segments.size();
+    if (activations_.size() != segments && activations_.size() != segments + 1) {
+        return;
+    }
+    const std::size_t more = activations_.size() - segments;
+    for (std::size_t i = 0; i < seams_.size(); ++i) {
+        if (seams_[i].native != activations_[i + more]) {
+            return;
+        }
+    }
+    for (std::size_t i = seams_.size(); i < segments; ++i) {
+        seams_.push_back({activations_[i + more], Proof::kCounted});
+    }
+}
+
+void Weaver::lay(const PythonStack& python, const NativeStack& native, WovenStack& woven) const {
+    woven.frames.clear();
+    woven.seams = {};
+    std::uint32_t next_native = 0;
+    std::uint32_t next_python = 0;
+    const auto lay_native = [&](std::size_t to) {
+        while (next_native < to) {
+            woven.frames.push_back({WovenFrame::Kind::kNative, Proof::kNone, next_native++});
+        }
+    };
+    const auto lay_python = [&](std::size_t to) {
+        while (next_python < to) {
+            woven.frames.push_back({WovenFrame::Kind::kPython, Proof::kNone, next_python++});
+        }
+    };
+    for (std::size_t i = 0; i < seams_.size(); ++i) {
+        lay_native(seams_[i].native);
+        lay_python(python.segments[i].end);
+        woven.frames.push_back({WovenFrame::Kind::kNative, seams_[i].proof, next_native++});
+        ++woven.seams[static_cast<std::size_t>(seams_[i].proof)];
+    }
+    lay_native(native.frames.size());
+    const bool open = next_python < python.frames.size();
+    if (native.loss != Loss::kNone || open) {
+        const Loss loss = native.loss != Loss::kNone ? native.loss : Loss::kSeamOpen;
+        woven.frames.push_back(
+            {WovenFrame::Kind::kMarker, open ? Proof::kOpen : Proof::kNone, static_cast<std::uint32_t>(loss)});
+    }
+    woven.seams[static_cast<std::size_t>(Proof::kOpen)] += open ? python.segments.size() - seams_.size() : 0;
+    lay_python(python.frames.size());
+}
+
+}  // namespace weft

@@ -1,0 +1,86 @@
+// Weaving: the Python frames of a thread are laid into its native ones.
+//
+// An activation is a native frame that runs the interpreter's eval loop, a segment the Python frames that it runs. Which
+// activation a segment belongs to is told by its anchor (python/frames.h): the interpreter has left it in the stack frame
+// of that activation. Names and counts of functions are not needed for it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "python/frames.h"
+#include "unwind/unwinder.h"
+
+namespace weft {
+
+// How it was decided which activation a segment belongs to.
+enum class Proof : std::uint8_t {
+    kNone,     // not a seam
+    kProven,   // the segment's anchor lies in this native frame and in no other, where this interpreter keeps it
+    kCounted,  // only the number of activations and segments agree
+    kOpen,     // neither: both stacks are kept
+};
+inline constexpr std::size_t kProofs = 4;
+
+struct WovenFrame {
+    enum class Kind : std::uint8_t {
+        kPython,  // index: of PythonStack::frames
+        kNative,  // index: of NativeStack::frames; with a proof if it is an activation
+        kMarker,  // index: the Loss because of which frames are missing here, or their order is not known
+    };
+    Kind kind = Kind::kNative;
+    Proof proof = Proof::kNone;
+    std::uint32_t index = 0;
+
+    bool operator==(const WovenFrame&) const = default;
+};
+
+struct WovenStack {
+    std::vector<WovenFrame> frames;              // innermost first
+    std::array<std::uint64_t, kProofs> seams{};  // how many of each proof
+};
+
+// Weaves the stacks of one process, and learns where its interpreter keeps its anchors.
+class Weaver {
+   public:
+    explicit Weaver(const Layout& layout);
+
+    // `words`: the copy of the stack that `native` was unwound with.
+    void weave(const PythonStack& python, const NativeStack& native, const CodeMap& code, StackCopy& words,
+               WovenStack& woven);
+
+   private:
+    // Where an activation keeps the pointer to its frame, up to 3.9.
+    struct Slot {
+        bool in_register = false;
+        std::uint32_t preserved = 0;  // index of kPreserved
+        std::int32_t offset = 0;      // from the CFA
+    };
+    struct Seam {
+        std::uint32_t native = 0;  // index of the activation
+        Proof proof = Proof::kNone;
+    };
+
+    void pair_by_address(const PythonStack& python, const NativeStack& native);
+    void pair_by_value(const PythonStack& python, const NativeStack& native, StackCopy& words);
+    void pair_by_count(const PythonStack& python);
+    bool is_learned(Address distance);
+    bool all_hold(const Slot& slot, const PythonStack& python, const NativeStack& native, StackCopy& words) const;
+    std::optional<Slot> find_slot(const PythonStack& python, const NativeStack& native, StackCopy& words) const;
+    void lay(const PythonStack& python, const NativeStack& native, WovenStack& woven) const;
+
+    bool anchors_are_addresses_;
+    // Distances of anchors from the CFA of their activation, and how often each was seen; the likeliest comes first.
+    struct Distance {
+        Address bytes = 0;
+        std::uint64_t seen = 0;
+    };
+    std::vector<Distance> distances_;
+    std::optional<Slot> slot_;
+    std::vector<Seam> seams_;                 // of the sample at hand: of its first segments
+    std::vector<std::uint32_t> activations_;  // native frames whose code is known to be the eval loop's
+};
+
+}  // namespace weft

@@ -1,0 +1,38 @@
+"""Telling the sampler where the code of its processes lies, as it meets code that it does not know."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+from weft.collect.sampler import Event, EventKind, Sampler
+from weft.errors import TargetError
+from weft.target.code import CodeBook
+
+
+class CodeFollower:
+    """Reads maps and makes tables on a thread of its own: a large library takes a second, and samples go on."""
+
+    def __init__(self, sampler: Sampler, book: CodeBook) -> None:
+        self._sampler = sampler
+        self._book = book
+        self._pids: dict[int, int] = {}
+        self._worker = ThreadPoolExecutor(1, "weft-code")
+
+    def see(self, event: Event) -> None:
+        """Follow processes, and answer the sampler."""
+        match event.kind:
+            case EventKind.PROCESS_START:
+                self._pids[event.process] = event.id
+            case EventKind.PROCESS_END:
+                self._book.forget(self._pids.pop(event.process, 0))
+            case EventKind.CODE_UNKNOWN if event.process in self._pids:
+                self._worker.submit(self._tell, event.process, self._pids[event.process], event.value)
+
+    def close(self) -> None:
+        """End the work, without what has not begun."""
+        self._worker.shutdown(cancel_futures=True)
+
+    def _tell(self, process: int, pid: int, pc: int) -> None:
+        with suppress(TargetError):  # it has ended
+            self._sampler.set_code(process, self._book.map_of(pid, pc=pc))

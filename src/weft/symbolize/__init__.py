@@ -1,0 +1,1 @@
+"""From addresses in modules to functions, files and lines."""

@@ -1,0 +1,148 @@
+"""The code of processes: their modules, numbered, with unwind tables as they are needed.
+
+A module is known by its build-id (or its file, where it has none), so that processes share its number, its table and
+what is known of its symbols.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from weft import _native
+from weft.errors import MemoryReadError, TargetError
+from weft.target.elf import ElfError, ElfFile, Image
+from weft.target.maps import Mapping, Module, modules
+from weft.target.process import Process
+from weft.target.unwinding import table_of
+
+_VDSO = "[vdso]"
+# Up to 2.7, and from 3.6 on; what the compiler has put aside of it as unlikely has a symbol of its own.
+_EVAL_LOOPS = ("PyEval_EvalFrameEx", "_PyEval_EvalFrameDefault", "_PyEval_EvalFrameDefault.cold")
+_RUNTIME = ("_PyRuntime", "_PyThreadState_Current", "Py_Initialize")
+
+
+@dataclass(slots=True)
+class CodeModule:
+    """A module that runs in some process of ours."""
+
+    number: int  # from 1 on
+    path: str
+    build_id: str | None
+    file: ElfFile | None = None  # None: it cannot be had, or nothing of it was needed yet
+    table: _native.UnwindTable | None = None  # None: nothing of it was needed yet
+    problem: str = ""  # why its table is empty
+    image: bytes = b""  # of the vdso, which is no file
+    eval_loops: list[tuple[int, int]] = field(default_factory=list)  # addresses in the module [begin, end)
+
+    @property
+    def is_interpreter(self) -> bool:
+        """Whether it holds CPython's eval loop."""
+        return bool(self.eval_loops)
+
+
+@dataclass(slots=True)
+class _Place:
+    """Where a module lies in a process."""
+
+    module: CodeModule
+    image: Image
+    code: list[Mapping]
+
+    def holds(self, pc: int) -> bool:
+        return any(mapping.start <= pc < mapping.end for mapping in self.code)
+
+
+class CodeBook:
+    """The modules of all processes of a recording, or of the one that is dumped. For use from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._numbers: dict[object, CodeModule] = {}
+        self._places: dict[int, dict[tuple[str, int, int], _Place | None]] = {}  # by pid
+        self.modules: dict[int, CodeModule] = {}
+
+    def map_of(self, pid: int, load: Iterable[str] = (), pc: int | None = None) -> _native.CodeMap:
+        """Return the code of a process as it is mapped now, with the tables that are there.
+
+        Tables are made for the interpreter, for modules whose path has one of `load` in it, and for the one that `pc`
+        lies in. TargetError.
+        """
+        with self._lock:
+            places = self._look(pid)
+            code = _native.CodeMap()
+            for place in places:
+                wanted = pc is not None and place.holds(pc)
+                if place.module.table is None and (wanted or any(name in place.module.path for name in load)):
+                    self._load(pid, place)
+                for mapping in place.code:
+                    bias = place.image.bias
+                    code.add(mapping.start, mapping.end, bias, place.module.number, place.module.table)
+                for begin, end in place.module.eval_loops:
+                    code.add_eval_loop(place.image.bias + begin, place.image.bias + end)
+            return code
+
+    def forget(self, pid: int) -> None:
+        """Note that a process has ended, or become another program."""
+        with self._lock:
+            self._places.pop(pid, None)
+
+    def close(self) -> None:
+        """Let go of the files."""
+        with self._lock:
+            for module in self.modules.values():
+                if module.file:
+                    module.file.close()
+                    module.file = None
+
+    def _look(self, pid: int) -> list[_Place]:
+        process = Process(pid)
+        before = self._places.get(pid, {})
+        now: dict[tuple[str, int, int], _Place | None] = {}
+        mappings = process.maps()
+        vdso = [Module((mapping,)) for mapping in mappings if mapping.path == _VDSO]
+        for module in modules(mappings) + vdso:
+            code = [mapping for mapping in module.mappings if mapping.perms[2:3] == "x"]
+            if code:
+                key = (module.path, module.start, module.mappings[0].inode)
+                now[key] = before[key] if key in before else self._place(process, module, code)
+        self._places[pid] = now
+        return [place for place in now.values() if place]
+
+    def _place(self, process: Process, module: Module, code: list[Mapping]) -> _Place | None:
+        try:
+            image = Image(process.memory, module)
+        except (ElfError, MemoryReadError):
+            return None  # libffi's trampolines are in a file that is no module
+        first = module.mappings[0]
+        build_id = image.build_id
+        key = build_id or (first.dev, first.inode, module.path)
+        known = self._numbers.get(key)
+        if known is None:
+            known = self._numbers[key] = CodeModule(len(self._numbers) + 1, module.path, build_id)
+            self.modules[known.number] = known
+        place = _Place(known, image, code)
+        if known.table is None and image.symbols(_RUNTIME):
+            self._load(process.pid, place)
+        return place
+
+    def _load(self, pid: int, place: _Place) -> None:
+        """Open the module's file, and make its table."""
+        module, image = place.module, place.image
+        if module.path == _VDSO:
+            first = image.module.mappings[0]
+            with suppress(MemoryReadError):
+                module.image = image.memory.read(first.start, first.end - first.start)
+        else:
+            with suppress(TargetError):
+                module.file = Process(pid).open_module(image)
+        try:
+            module.table = table_of(image, module.file)
+        except (ElfError, MemoryReadError) as error:
+            module.problem = str(error)
+            module.table = _native.UnwindTable.build([])
+        if module.file:
+            with suppress(ElfError):
+                module.eval_loops = module.file.ranges_of(_EVAL_LOOPS)
