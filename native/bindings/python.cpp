@@ -1,9 +1,13 @@
 #include <nanobind/stl/string_view.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 #include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <vector>
 
 #include "bindings/bindings.h"
 #include "bindings/convert.h"
@@ -11,6 +15,7 @@
 #include "python/code.h"
 #include "python/frames.h"
 #include "python/runtime.h"
+#include "weave/weave.h"
 
 namespace nb = nanobind;
 
@@ -30,12 +35,15 @@ const std::map<std::string_view, std::uint32_t Layout::*>& layout_fields() {
 // Reads the threads of one runtime out of any memory, once: for dumps, core files, proofs and tests.
 class PythonReader {
    public:
+    using State = std::tuple<Address, Address, Address>;  // address, interpreter, pthread
+
     PythonReader(nb::object memory, const nb::dict& layout, const RuntimeAddresses& addresses)
         : owner_(std::move(memory)),
           memory_(nb::cast<Memory&>(owner_)),
           runtime_(to_layout(layout), addresses),
           codes_(runtime_.layout(), next_code_),
-          walker_(runtime_) {}
+          walker_(runtime_),
+          weaver_(runtime_.layout()) {}
 
     // ([(address, interpreter, interpreter id, pthread, native id)], loss)
     nb::tuple threads() {
@@ -65,18 +73,57 @@ class PythonReader {
 
     // ([(code, instruction, incomplete)] innermost first, loss, anchor)
     nb::tuple stack(Address address, Address interpreter, Address pthread) {
-        ThreadState state;
-        state.address = address;
-        state.interpreter = interpreter;
-        state.pthread = pthread;
-        PythonStack stack;
-        codes_.begin_sample();
-        walker_.walk(begin_look(), state, codes_, stack);
+        const PythonStack stack = walk({address, interpreter, pthread});
         nb::list frames;
         for (const PythonFrame& frame : stack.frames) {
             frames.append(nb::make_tuple(frame.code, frame.instruction, frame.incomplete));
         }
         return nb::make_tuple(frames, kLossNames[static_cast<std::size_t>(stack.loss)], stack.anchor);
+    }
+
+    // The stacks of thread states (address, interpreter, pthread), which belong to one thread, innermost first, laid into
+    // its native stack: ([(kind, ...)] innermost first, the native stack's loss, ...). What follows the kind is
+    //   0  index of the Python frame, in the stacks put together
+    //   1  module, address in it, whether it is of a call, proof
+    //   2  loss
+    // and the address of code that the map does not know, 0 if there was none.
+    nb::tuple weave(const std::vector<State>& states, const CodeMap& code, const RegisterSet& registers) {
+        PythonStack python;
+        for (const State& state : states) {
+            const PythonStack part = walk(state);
+            const auto before = static_cast<std::uint32_t>(python.frames.size());
+            for (const Segment& segment : part.segments) {
+                python.segments.push_back({segment.anchor, before + segment.end});
+            }
+            python.frames.insert(python.frames.end(), part.frames.begin(), part.frames.end());
+            python.loss = part.loss != Loss::kNone ? part.loss : python.loss;
+        }
+        StackCopy words;
+        words.begin(begin_look(), registers.get(Register::kRsp));
+        NativeStack native;
+        native.loss = Loss::kNoRegisters;
+        if (registers.has(Register::kReturn)) {
+            unwind(words, code, registers, native);
+        }
+        WovenStack woven;
+        weaver_.weave(python, native, code, words, woven);
+        nb::list frames;
+        for (const WovenFrame& frame : woven.frames) {
+            switch (frame.kind) {
+                case WovenFrame::Kind::kPython: frames.append(nb::make_tuple(0, frame.index)); break;
+                case WovenFrame::Kind::kNative: {
+                    const NativeFrame& at = native.frames[frame.index];
+                    const Address address = at.place.module != 0 ? at.place.address : at.lookup();
+                    frames.append(
+                        nb::make_tuple(1, at.place.module, address, at.is_return, static_cast<int>(frame.proof)));
+                    break;
+                }
+                case WovenFrame::Kind::kMarker: frames.append(nb::make_tuple(2, kLossNames[frame.index])); break;
+            }
+        }
+        const Address unknown =
+            native.frames.empty() || native.frames.back().place.table != nullptr ? 0 : native.frames.back().lookup();
+        return nb::make_tuple(frames, kLossNames[static_cast<std::size_t>(native.loss)], unknown);
     }
 
     // Code objects that stacks since the last call have named for the first time.
@@ -89,6 +136,15 @@ class PythonReader {
     }
 
    private:
+    PythonStack walk(const State& from) {
+        ThreadState state;
+        std::tie(state.address, state.interpreter, state.pthread) = from;
+        PythonStack stack;
+        codes_.begin_sample();
+        walker_.walk(begin_look(), state, codes_, stack);
+        return stack;
+    }
+
     Memory& begin_look() {
         limited_.begin(memory_);
         return limited_;
@@ -101,6 +157,7 @@ class PythonReader {
     Runtime runtime_;
     CodeTable codes_;
     FrameWalker walker_;
+    Weaver weaver_;
 };
 
 }  // namespace
@@ -149,6 +206,7 @@ void bind_python(nb::module_& module) {
         .def("threads", &PythonReader::threads)
         .def("gil_holders", &PythonReader::gil_holders)
         .def("stack", &PythonReader::stack, nb::arg("address"), nb::arg("interpreter"), nb::arg("pthread"))
+        .def("weave", &PythonReader::weave, nb::arg("states"), nb::arg("code"), nb::arg("registers"))
         .def("codes", &PythonReader::codes);
 }
 

@@ -102,6 +102,13 @@ nb::tuple unwind_all(Memory& memory, const CodeMap& code, const RegisterSet& reg
 void bind_unwind(nb::module_& module) {
     nb::class_<RegisterSet>(module, "RegisterSet")
         .def(nb::init<>())
+        .def("__setitem__",
+             [](RegisterSet& set, std::size_t number, std::uint64_t value) {
+                 if (number >= kRegisters) {
+                     throw nb::index_error();
+                 }
+                 set.set(static_cast<Register>(number), value);
+             })
         .def("__getitem__", [](const RegisterSet& set, std::size_t number) {
             if (number >= kRegisters) {
                 throw nb::index_error();

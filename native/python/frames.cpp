@@ -82,7 +82,7 @@ void FrameWalker::walk(Memory& memory, const ThreadState& state, CodeTable& code
     if (stack.loss == Loss::kNone && !whole) {
         stack.loss = Loss::kBetween;
     }
-    if (present(layout_.cframe_previous) && !present(layout_.frame_owner_shim) && stack.anchor != 0 &&
+    if (present(layout_.frame_is_entry) && present(layout_.cframe_previous) && stack.anchor != 0 &&
         stack.loss == Loss::kNone && anchor_by_cframes(memory, stack.anchor, stack) != Loss::kNone) {
         for (Segment& segment : stack.segments) {
             segment.anchor = 0;
@@ -90,9 +90,8 @@ void FrameWalker::walk(Memory& memory, const ThreadState& state, CodeTable& code
     }
 }
 
-// Up to 3.11 no struct on the C stack is found along the chain of frames. The cframes of 3.10 and 3.11 are a chain of their
-// own, which an activation links before its frame and unlinks after it (3.11) or before it (3.10): so the newest of either
-// may lack its partner, and the oldest are partners.
+// Up to 3.11 no struct on the C stack is found along the chain of frames. The cframes of 3.11 are a chain of their own, which
+// an activation links before its frame and unlinks after it: the newest may lack its partner, and the oldest are partners.
 Loss FrameWalker::anchor_by_cframes(Memory& memory, Address cframe, PythonStack& stack) {
     cframes_.clear();
     CycleSearch cycle;
@@ -108,12 +107,11 @@ Loss FrameWalker::anchor_by_cframes(Memory& memory, Address cframe, PythonStack&
     }
     const auto count = static_cast<std::ptrdiff_t>(stack.segments.size());
     const std::ptrdiff_t more = std::ssize(cframes_) - count;
-    if (more < -1 || more > 1) {
+    if (more < 0 || more > 1) {
         return Loss::kBetween;
     }
     for (std::ptrdiff_t i = 0; i < count; ++i) {
-        stack.segments[static_cast<std::size_t>(i)].anchor =
-            i + more < 0 ? 0 : cframes_[static_cast<std::size_t>(i + more)];
+        stack.segments[static_cast<std::size_t>(i)].anchor = cframes_[static_cast<std::size_t>(i + more)];
     }
     return Loss::kNone;
 }

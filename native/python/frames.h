@@ -21,7 +21,7 @@ struct PythonFrame {
 };
 
 // The frames that one activation of the eval loop runs, and the struct that it keeps on the C stack for them: an entry
-// frame (3.12 on), a cframe (3.10, 3.11), or the frame itself, to which the activation keeps a pointer (up to 3.9).
+// frame (3.12 on), a cframe (3.11), or the frame itself, to which the activation keeps a pointer (up to 3.10).
 struct Segment {
     Address anchor = 0;     // 0: it is not known
     std::uint32_t end = 0;  // of its frames in PythonStack::frames; they begin where those of the segment before end

@@ -17,7 +17,7 @@ std::optional<std::uint64_t> value_of(const NativeFrame& frame, std::int32_t off
 }  // namespace
 
 Weaver::Weaver(const Layout& layout)
-    : anchors_are_addresses_(layout.thread_cframe != kAbsent || layout.frame_owner_shim != kAbsent) {}
+    : anchors_are_addresses_(layout.frame_is_entry != kAbsent || layout.frame_owner_shim != kAbsent) {}
 
 void Weaver::weave(const PythonStack& python, const NativeStack& native, const CodeMap& code, StackCopy& words,
                    WovenStack& woven) {
@@ -76,7 +76,7 @@ bool Weaver::is_learned(Address distance) {
     return found == distances_.begin();
 }
 
-// Up to 3.9: an activation keeps the pointer to its one frame in a register, or in one place of its stack frame. The newest
+// Up to 3.10: an activation keeps the pointer to its one frame in a register, or in one place of its stack frame. The newest
 // one may not have linked its frame yet, or have unlinked it already.
 void Weaver::pair_by_value(const PythonStack& python, const NativeStack& native, StackCopy& words) {
     if (python.segments.empty() || activations_.empty()) {

@@ -52,7 +52,7 @@ class Weaver {
                WovenStack& woven);
 
    private:
-    // Where an activation keeps the pointer to its frame, up to 3.9.
+    // Where an activation keeps the pointer to its frame, up to 3.10.
     struct Slot {
         bool in_register = false;
         std::uint32_t preserved = 0;  // index of kPreserved

@@ -62,6 +62,13 @@ class PythonReader:
         """The addresses of the thread states that hold a GIL."""
     def stack(self, address: int, interpreter: int, pthread: int) -> tuple[list[_Frame], str, int]:
         """Frames innermost first, a name of LOSSES, and the address of the innermost anchor or 0."""
+    def weave(
+        self, states: Sequence[tuple[int, int, int]], code: CodeMap, registers: RegisterSet
+    ) -> tuple[list[tuple[int, int] | tuple[int, int, int, bool, int] | tuple[int, str]], str, int]:
+        """The stacks of the thread states (address, interpreter, pthread) of one thread, innermost first, laid into its
+        native stack. Rows, innermost first: (0, index of the Python frame in the stacks put together), (1, module,
+        address in it, whether it is of a call, proof), (2, loss). Then the native stack's loss, and the address of code
+        that the map does not know, or 0."""
     def codes(self) -> list[_Code]:
         """Code objects that stacks since the last call have named for the first time."""
 
@@ -190,6 +197,7 @@ class RegisterSet:
 
     def __init__(self) -> None: ...
     def __getitem__(self, number: int) -> int | None: ...
+    def __setitem__(self, number: int, value: int) -> None: ...
 
 class UnwindTable:
     """The unwind rules of one module's code, by addresses as linked."""

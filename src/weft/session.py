@@ -83,7 +83,7 @@ def record_process(pid: int, path: Path, options: Options, watch: Watch | None =
     with _process_settings(), _Interrupts() as interrupts, _Recording(path, options, collector) as recording:
         if runtime:
             recording.recorder.expect(pid, runtime)
-        code = recording.book.map_of(pid, _FIRST_MODULES) if options.native else None
+        code = recording.book.map_of(process, _FIRST_MODULES) if options.native else None
         recording.sampler.attach(pid, runtime=runtime, code=code)
         recording.run(interrupts, watch)
     return recording.result()

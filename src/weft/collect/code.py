@@ -8,6 +8,7 @@ from contextlib import suppress
 from weft.collect.sampler import Event, EventKind, Sampler
 from weft.errors import TargetError
 from weft.target.code import CodeBook
+from weft.target.process import Process
 
 
 class CodeFollower:
@@ -35,4 +36,4 @@ class CodeFollower:
 
     def _tell(self, process: int, pid: int, pc: int) -> None:
         with suppress(TargetError):  # it has ended
-            self._sampler.set_code(process, self._book.map_of(pid, pc=pc))
+            self._sampler.set_code(process, self._book.map_of(Process(pid), pc=pc))

@@ -175,10 +175,9 @@ def build(version: Version, *, free_threaded: bool, offsets: dict[str, int]) -> 
     # Up to 3.13 the code of a frame is a plain pointer; from 3.14 it is a _PyStackRef, whose low bits are tags
     # (Include/internal/pycore_stackref.h).
     numbers["frame_code_tags"] = 3 if version >= (3, 14) else 0
-    if (3, 10) <= version < (3, 13):
-        # CFrame {int use_tracing; previous} in 3.10, _PyCFrame {uint8_t use_tracing; current_frame; previous} in 3.11,
-        # {current_frame; previous} in 3.12 (Include/cpython/pystate.h).
-        numbers["cframe_previous"] = 16 if version[:2] == (3, 11) else 8
+    if version[:2] == (3, 11):
+        # _PyCFrame {uint8_t use_tracing; current_frame; previous} (Include/cpython/pystate.h).
+        numbers["cframe_previous"] = 16
     if version >= (3, 12):
         # FRAME_OWNED_BY_CSTACK in 3.12 and 3.13, FRAME_OWNED_BY_INTERPRETER from 3.14 (pycore_frame.h,
         # pycore_interpframe_structs.h).

@@ -15,8 +15,8 @@ def symbolize(book: CodeBook, frames: Mapping[int, tuple[int, int]]) -> Iterator
     Frames in no module are left out.
     """
     by_module: dict[int, dict[int, list[int]]] = {}
-    for frame_id, (module, address) in frames.items():
-        by_module.setdefault(module, {}).setdefault(address, []).append(frame_id)
+    for frame_id, (number, address) in frames.items():
+        by_module.setdefault(number, {}).setdefault(address, []).append(frame_id)
     for number, addresses in by_module.items():
         module = book.modules.get(number)
         if module is None:

@@ -90,13 +90,12 @@ def _lines_of(module: CodeModule, file: ElfFile) -> Any:
     place = cache.cache_path(_KIND, module.build_id) if module.build_id else None
     if place:
         with suppress(SymbolicError, OSError):
-            kept = SymCache.open(str(place))
+            kept = SymCache.open(str(place))  # type: ignore[no-untyped-call]
             if kept.is_latest_version:
                 return kept
     with suppress(SymbolicError, LookupError):
         made = Archive.open(file.own_path).get_object(arch="x86_64").make_symcache()
         if module.build_id:
-            cache.keep(_KIND, module.build_id, made.open_stream().read())
+            cache.keep(_KIND, module.build_id, made.open_stream().read())  # type: ignore[no-untyped-call]
         return made
     return None
-

@@ -15,7 +15,7 @@ from weft import _native
 from weft.errors import MemoryReadError, TargetError
 from weft.target.elf import ElfError, ElfFile, Image
 from weft.target.maps import Mapping, Module, modules
-from weft.target.process import Process
+from weft.target.target import Target
 from weft.target.unwinding import table_of
 
 _VDSO = "[vdso]"
@@ -64,19 +64,19 @@ class CodeBook:
         self._places: dict[int, dict[tuple[str, int, int], _Place | None]] = {}  # by pid
         self.modules: dict[int, CodeModule] = {}
 
-    def map_of(self, pid: int, load: Iterable[str] = (), pc: int | None = None) -> _native.CodeMap:
-        """Return the code of a process as it is mapped now, with the tables that are there.
+    def map_of(self, target: Target, load: Iterable[str] = (), pc: int | None = None) -> _native.CodeMap:
+        """Return the code of a target as it is mapped now, with the tables that are there.
 
         Tables are made for the interpreter, for modules whose path has one of `load` in it, and for the one that `pc`
         lies in. TargetError.
         """
         with self._lock:
-            places = self._look(pid)
+            places = self._look(target)
             code = _native.CodeMap()
             for place in places:
                 wanted = pc is not None and place.holds(pc)
                 if place.module.table is None and (wanted or any(name in place.module.path for name in load)):
-                    self._load(pid, place)
+                    self._load(target, place)
                 for mapping in place.code:
                     bias = place.image.bias
                     code.add(mapping.start, mapping.end, bias, place.module.number, place.module.table)
@@ -97,23 +97,22 @@ class CodeBook:
                     module.file.close()
                     module.file = None
 
-    def _look(self, pid: int) -> list[_Place]:
-        process = Process(pid)
-        before = self._places.get(pid, {})
+    def _look(self, target: Target) -> list[_Place]:
+        before = self._places.get(target.pid, {})
         now: dict[tuple[str, int, int], _Place | None] = {}
-        mappings = process.maps()
+        mappings = target.maps()
         vdso = [Module((mapping,)) for mapping in mappings if mapping.path == _VDSO]
         for module in modules(mappings) + vdso:
             code = [mapping for mapping in module.mappings if mapping.perms[2:3] == "x"]
             if code:
                 key = (module.path, module.start, module.mappings[0].inode)
-                now[key] = before[key] if key in before else self._place(process, module, code)
-        self._places[pid] = now
+                now[key] = before[key] if key in before else self._place(target, module, code)
+        self._places[target.pid] = now
         return [place for place in now.values() if place]
 
-    def _place(self, process: Process, module: Module, code: list[Mapping]) -> _Place | None:
+    def _place(self, target: Target, module: Module, code: list[Mapping]) -> _Place | None:
         try:
-            image = Image(process.memory, module)
+            image = Image(target.memory, module)
         except (ElfError, MemoryReadError):
             return None  # libffi's trampolines are in a file that is no module
         first = module.mappings[0]
@@ -125,10 +124,10 @@ class CodeBook:
             self.modules[known.number] = known
         place = _Place(known, image, code)
         if known.table is None and image.symbols(_RUNTIME):
-            self._load(process.pid, place)
+            self._load(target, place)
         return place
 
-    def _load(self, pid: int, place: _Place) -> None:
+    def _load(self, target: Target, place: _Place) -> None:
         """Open the module's file, and make its table."""
         module, image = place.module, place.image
         if module.path == _VDSO:
@@ -137,7 +136,7 @@ class CodeBook:
                 module.image = image.memory.read(first.start, first.end - first.start)
         else:
             with suppress(TargetError):
-                module.file = Process(pid).open_module(image)
+                module.file = target.open_module(image)
         try:
             module.table = table_of(image, module.file)
         except (ElfError, MemoryReadError) as error:

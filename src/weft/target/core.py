@@ -23,7 +23,7 @@ _PT_LOAD, _PT_NOTE = 1, 4
 _PF_X, _PF_W, _PF_R = 1, 2, 4
 _PN_XNUM = 0xFFFF  # the number of program headers stands in the first section header
 _NT_PRSTATUS, _NT_PRPSINFO, _NT_AUXV, _NT_FILE = 1, 3, 6, 0x46494C45
-_AT_PHDR = 3
+_AT_PHDR, _AT_SYSINFO_EHDR = 3, 33
 _PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")  # type, flags, offset, vaddr, paddr, filesz, memsz, align
 _MAX_HEADERS = 1 << 20
 _MAX_NOTES = 1 << 30  # bytes; about 3 KB a thread
@@ -32,6 +32,8 @@ _PAGE = 4096
 # struct elf_prstatus: where the signal, the thread's id and its registers are (user_regs_struct, by words).
 _PRSTATUS_SIGNAL, _PRSTATUS_PID, _PRSTATUS_REGISTERS = 12, 32, 112
 _RDI, _RAX, _ORIG_RAX, _FS_BASE = 14, 10, 15, 21
+# Of each of DWARF's numbers, rax, rdx, rcx, rbx, rsi, rdi, rbp, rsp, r8 to r15, and the pc.
+_BY_DWARF = (10, 12, 11, 5, 13, 14, 4, 19, 9, 8, 7, 6, 3, 2, 1, 0, 16)
 # struct elf_prpsinfo
 _PRPSINFO_PID, _PRPSINFO_NAME, _PRPSINFO_ARGUMENTS = 24, 40, 56
 
@@ -57,6 +59,7 @@ class CoreThread:
     pthread: int  # fs base: pthread_self
     syscall: int | None
     first_argument: int
+    registers: _native.RegisterSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,7 @@ class Core:
         self._root = root
         self._files: list[_MappedFile] = []
         self._phdr = 0
+        self._vdso = 0
         self._whole_size = 0  # that the file has to have
         try:
             with path.open("rb") as file:
@@ -217,6 +221,7 @@ class Core:
                     words[_FS_BASE],
                     number if blocked else None,
                     words[_RDI] if blocked else 0,
+                    _registers(words),
                 )
             )
         elif kind == _NT_PRPSINFO and len(data) >= _PRPSINFO_ARGUMENTS + 80:
@@ -226,6 +231,7 @@ class Core:
         elif kind == _NT_AUXV:
             pairs = dict(struct.iter_unpack("<QQ", data[: len(data) & ~15]))
             self._phdr = pairs.get(_AT_PHDR, 0)
+            self._vdso = pairs.get(_AT_SYSINFO_EHDR, 0)
         elif kind == _NT_FILE and len(data) >= 16:
             self._files = _mapped_files(data)
 
@@ -247,7 +253,7 @@ class Core:
         perms = "".join(letter if flags & bit else "-" for letter, bit in (("r", _PF_R), ("w", _PF_W), ("x", _PF_X)))
         file = next((f for f in self._files if f.start <= start < f.end), None)
         if file is None:
-            return Mapping(start, end, perms + "p", 0, "", 0, "")
+            return Mapping(start, end, perms + "p", 0, "", 0, "[vdso]" if start == self._vdso else "")
         path = file.path.removesuffix(" (deleted)")
         # Any number but 0 says that it is a file (maps.py).
         return Mapping(start, end, perms + "p", file.offset + start - file.start, "", 1, path, path != file.path)
@@ -308,6 +314,13 @@ class Core:
             return read_u32(self._memory, thread.pthread + _PTHREAD_TID) or thread.tid
         except MemoryReadError:
             return thread.tid
+
+
+def _registers(words: tuple[int, ...]) -> _native.RegisterSet:
+    registers = _native.RegisterSet()
+    for number, word in enumerate(_BY_DWARF):
+        registers[number] = words[word]
+    return registers
 
 
 def _mapped_files(note: bytes) -> list[_MappedFile]:

@@ -13,6 +13,11 @@ class Target(Protocol):
     """A process, live or dead. Its str() says which one, as errors do: "process 12 (python)"."""
 
     @property
+    def pid(self) -> int:
+        """Its PID, or what it was."""
+        ...
+
+    @property
     def memory(self) -> Memory:
         """Its memory."""
         ...
