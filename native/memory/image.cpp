@@ -13,9 +13,9 @@ namespace weft {
 
 namespace {
 
-class BytesSegment final : public Segment {
+class BytesSegment final : public ImageSegment {
    public:
-    BytesSegment(Address at, std::string bytes) : Segment(at, bytes.size()), bytes_(std::move(bytes)) {}
+    BytesSegment(Address at, std::string bytes) : ImageSegment(at, bytes.size()), bytes_(std::move(bytes)) {}
     bool copy(std::uint64_t offset, void* to, std::size_t count) const override {
         std::memcpy(to, bytes_.data() + offset, count);
         return true;
@@ -25,9 +25,9 @@ class BytesSegment final : public Segment {
     std::string bytes_;
 };
 
-class ZeroSegment final : public Segment {
+class ZeroSegment final : public ImageSegment {
    public:
-    using Segment::Segment;
+    using ImageSegment::ImageSegment;
     bool copy(std::uint64_t /*offset*/, void* to, std::size_t count) const override {
         std::memset(to, 0, count);
         return true;
@@ -35,10 +35,10 @@ class ZeroSegment final : public Segment {
 };
 
 // Read, not mapped: a file that is cut short under a mapping would kill us.
-class FileSegment final : public Segment {
+class FileSegment final : public ImageSegment {
    public:
     FileSegment(Address at, std::uint64_t length, std::shared_ptr<Descriptor> file, std::uint64_t offset)
-        : Segment(at, length), file_(std::move(file)), offset_(offset) {}
+        : ImageSegment(at, length), file_(std::move(file)), offset_(offset) {}
 
     bool copy(std::uint64_t offset, void* to, std::size_t count) const override {
         return pread(file_->get(), to, count, static_cast<off_t>(offset_ + offset)) == static_cast<ssize_t>(count);
@@ -70,7 +70,7 @@ void ImageMemory::add_zeros(Address begin, std::uint64_t size) {
     segments_.push_back(std::make_unique<ZeroSegment>(begin, size));
 }
 
-const Segment* ImageMemory::find(Address address, std::uint64_t& size) const {
+const ImageSegment* ImageMemory::find(Address address, std::uint64_t& size) const {
     size = ~std::uint64_t{0};
     for (const auto& segment : segments_) {
         if (address - segment->begin < segment->size) {
@@ -86,7 +86,7 @@ ReadResult ImageMemory::read(Address address, void* to, std::size_t size) {
     auto* out = static_cast<std::byte*>(to);
     while (size > 0) {
         std::uint64_t there = 0;
-        const Segment* segment = find(address, there);
+        const ImageSegment* segment = find(address, there);
         if (segment == nullptr) {
             return ReadResult::kUnmapped;
         }

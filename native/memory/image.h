@@ -12,10 +12,10 @@
 namespace weft {
 
 // A run of addresses, and where its bytes come from.
-class Segment {
+class ImageSegment {
    public:
-    virtual ~Segment() = default;
-    Segment(Address segment_begin, std::uint64_t segment_size) : begin(segment_begin), size(segment_size) {}
+    virtual ~ImageSegment() = default;
+    ImageSegment(Address segment_begin, std::uint64_t segment_size) : begin(segment_begin), size(segment_size) {}
     // `offset` and `count` lie inside. False: the bytes are not there after all (the file is cut short).
     [[nodiscard]] virtual bool copy(std::uint64_t offset, void* to, std::size_t count) const = 0;
 
@@ -39,10 +39,10 @@ class ImageMemory final : public Memory {
 
    private:
     // The segment that is read at `address`, and for how many bytes: one that was added before it may begin inside.
-    const Segment* find(Address address, std::uint64_t& size) const;
+    const ImageSegment* find(Address address, std::uint64_t& size) const;
 
     std::map<std::string, std::shared_ptr<Descriptor>> files_;
-    std::vector<std::unique_ptr<Segment>> segments_;
+    std::vector<std::unique_ptr<ImageSegment>> segments_;
 };
 
 }  // namespace weft

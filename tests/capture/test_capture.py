@@ -65,7 +65,7 @@ def test_everything_written_comes_back(tmp_path: Path) -> None:
             Mapping(1, 0xFFFFFFFFFF600000, 0xFFFFFFFFFF601000, 0, "[vsyscall]", "ab12", 5)
         ]
         clean = Frame(FrameKind.PYTHON, "Ж\\udcff\0;", "/tmp/\n.py", 7, 5, 8, 3, 9, FrameFlag.INCOMPLETE)
-        assert list(capture.frames()) == [(1, clean)]
+        assert list(capture.frames()) == [(1, (clean,))]
         assert list(capture.stacks()) == [(1, 0, 1), (2, 1, 1)]
         assert list(capture.standing()) == [Standing(1, 2, State.BLOCKED, 7)]
         assert [(loss.reason, loss.count, loss.weight_ns) for loss in capture.losses()] == [("unreadable", 4, 600)]
@@ -344,7 +344,7 @@ def alter(path: Path, *statements: str) -> Path:
 
 def test_another_version_is_named(tmp_path: Path) -> None:
     path = alter(record(tmp_path / "x.weft"), "PRAGMA user_version = 7")
-    with pytest.raises(CaptureVersionError, match="form 7, this weft reads form 1"):
+    with pytest.raises(CaptureVersionError, match="form 7, this weft reads form 2"):
         Capture(path)
 
 
@@ -462,8 +462,8 @@ def test_strings_are_stored_once_as_long_as_they_are_remembered(tmp_path: Path) 
         assert len(writer._strings) <= module.STRING_CACHE
     with Capture(tmp_path / "x.weft") as capture:
         frames = dict(capture.frames())
-    assert [frames[i + 1].function for i in range(names)] == [f"f{i}" for i in range(names)]
-    assert [frames[names + i + 1].function for i in range(10)] == [f"f{i}" for i in range(10)]
+    assert [frames[i + 1][0].function for i in range(names)] == [f"f{i}" for i in range(names)]
+    assert [frames[names + i + 1][0].function for i in range(10)] == [f"f{i}" for i in range(10)]
     stored = sqlite3.connect(tmp_path / "x.weft").execute("SELECT count(*) FROM string").fetchone()[0]
     assert names < stored < names + 20
 

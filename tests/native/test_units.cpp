@@ -200,7 +200,7 @@ void looks_are_bounded() {
     ProcessMemory process(getpid());
     PythonThread thread;
     PythonStack stack;
-    CHECK(target.look(process, thread, {kPthread, 0}, stack));
+    CHECK(target.look(process, thread, {kPthread, {}}, stack));
     CHECK(thread.states.size() == kStates);
     CHECK(stack.loss == Loss::kDepth);
     CHECK(stack.frames.size() >= kFrames);
@@ -210,7 +210,7 @@ void looks_are_bounded() {
     states[0] = 0;
     PythonTarget honest(layout, roots, next_code);
     PythonThread again;
-    CHECK(honest.look(process, again, {kPthread, 0}, stack));
+    CHECK(honest.look(process, again, {kPthread, {}}, stack));
     CHECK(stack.loss == Loss::kNone && stack.frames.size() == kFrames);
 }
 
@@ -237,11 +237,19 @@ void id_map_is_a_map() {
     CHECK(ids.find_or_insert(1, 10) == 9);
 }
 
-using Frames = std::vector<PythonFrame>;
+using Frames = std::vector<FrameKey>;
+
+std::vector<std::uint64_t> numbers_of(const Frames& frames) {
+    std::vector<std::uint64_t> numbers;
+    for (const FrameKey frame : frames) {
+        numbers.push_back(frame.number());
+    }
+    return numbers;
+}
 
 // What the rows that were told say of a stack: its frames, innermost first.
 struct Reader {
-    std::map<std::uint32_t, PythonFrame> frames;
+    std::map<std::uint32_t, FrameKey> frames;
     std::map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> stacks;
 
     void take(StackTable& table) {
@@ -269,19 +277,19 @@ void stacks_read_back() {
     StackTable table;
     Reader reader;
     std::mt19937 random(2);
-    std::map<std::vector<std::int64_t>, std::uint32_t> numbers;
+    std::map<std::vector<std::uint64_t>, std::uint32_t> numbers;
     for (int i = 0; i < 20'000; ++i) {
-        Frames frames(random() % 12);
-        std::vector<std::int64_t> key;
-        for (PythonFrame& frame : frames) {
-            frame = {static_cast<std::uint32_t>(1 + random() % 3), static_cast<std::int32_t>(random() % 5) - 2,
-                     random() % 2 == 0};
-            key.insert(key.end(), {frame.code, frame.instruction, frame.incomplete});
+        Frames frames;
+        while (random() % 12 != 0) {
+            const PythonFrame frame{static_cast<std::uint32_t>(1 + random() % 3),
+                                    static_cast<std::int32_t>(random() % 5) - 2, random() % 2 == 0};
+            frames.push_back(FrameKey::of(frame));
+            CHECK(frames.back().python() == frame);
         }
         const std::uint32_t stack = table.intern(frames, 0);
         reader.take(table);
-        CHECK(reader.frames_of(stack) == frames);
-        CHECK(numbers.try_emplace(key, stack).first->second == stack);
+        CHECK(numbers_of(reader.frames_of(stack)) == numbers_of(frames));
+        CHECK(numbers.try_emplace(numbers_of(frames), stack).first->second == stack);
         CHECK((stack == 0) == frames.empty());
     }
     CHECK(reader.frames.size() <= 3 * 5 * 2);
@@ -291,13 +299,34 @@ void stacks_read_back() {
 void stacks_tell_extremes_apart() {
     StackTable table;
     Reader reader;
-    const Frames all = {{0, 1, false},          {0, 2, false},         {1, -2, false},
-                        {1, -2, true},          {1, 1 << 28, false},   {1, 1 << 28, true},
-                        {0xffffffff, 0, false}, {0xffffffff, 0, true}, {0xfffffffe, 1 << 28, true}};
-    for (const PythonFrame& frame : all) {
+    NativeFrame last;
+    last.place = {(1U << 13) - 1, (1ULL << 47) - 1, nullptr};
+    last.is_return = true;
+    NativeFrame beyond = last;  // too many modules: it is told by its address in the process
+    beyond.place.module = 1U << 13;
+    beyond.pc = 0x7f0000000001;
+    NativeFrame nobodys;
+    nobodys.pc = 0x7f0000000002;
+    const Frames all = {FrameKey::of(Loss::kUnreadable),
+                        FrameKey::of(Loss::kCycle),
+                        FrameKey::of(PythonFrame{1, -2, false}),
+                        FrameKey::of(PythonFrame{1, -2, true}),
+                        FrameKey::of(PythonFrame{1, 1 << 28, false}),
+                        FrameKey::of(PythonFrame{0x7fffffff, 1 << 28, true}),
+                        FrameKey::of(last, Proof::kNone),
+                        FrameKey::of(last, Proof::kOpen),
+                        FrameKey::of(beyond, Proof::kNone),
+                        FrameKey::of(nobodys, Proof::kNone)};
+    CHECK(all[0].is_marker() && all[0].python().instruction == static_cast<std::int32_t>(Loss::kUnreadable));
+    CHECK(!all[5].is_native() && all[5].python() == (PythonFrame{0x7fffffff, 1 << 28, true}));
+    CHECK(all[7].is_native() && all[7].module() == last.place.module && all[7].address() == last.place.address);
+    CHECK(all[7].is_return() && all[7].proof() == Proof::kOpen && all[6].proof() == Proof::kNone);
+    CHECK(all[8].module() == 0 && all[8].address() == beyond.pc - 1);
+    CHECK(all[9].module() == 0 && all[9].address() == nobodys.pc && !all[9].is_return());
+    for (const FrameKey frame : all) {
         const std::uint32_t stack = table.intern({&frame, 1}, 0);
         reader.take(table);
-        CHECK(reader.frames_of(stack) == Frames{frame});
+        CHECK(numbers_of(reader.frames_of(stack)) == numbers_of({frame}));
     }
     CHECK(reader.frames.size() == all.size());
 }
@@ -306,10 +335,10 @@ void stacks_tell_extremes_apart() {
 void stacks_forget() {
     StackTable table;
     std::uint32_t last = 0;
-    const PythonFrame root{1, 0, false};
+    const FrameKey root = FrameKey::of(PythonFrame{1, 0, false});
     const std::uint32_t first = table.intern({&root, 1}, 0);
     for (std::uint32_t i = 0; i < 4'500'000; ++i) {
-        const PythonFrame frame{2 + i, 0, false};
+        const FrameKey frame = FrameKey::of(PythonFrame{2 + i, 0, false});
         const std::uint32_t stack = table.intern({&frame, 1}, first);
         CHECK(stack > last);
         last = stack;
@@ -510,6 +539,7 @@ void ring_tells_ticks() {
         }
     };
     std::size_t told = 0;
+    std::size_t inside = 0;  // ticks in this program's code
     const auto here = reinterpret_cast<Address>(&told);
     for (int round = 0; round < 20; ++round) {
         burn(100 * kTick);
@@ -520,10 +550,15 @@ void ring_tells_ticks() {
             CHECK(tick.tid == getpid());
             CHECK(tick.time_ns > last_ns && tick.time_ns <= monotonic_ns());
             last_ns = tick.time_ns;
-            CHECK(tick.stack_pointer > here - 100'000 && tick.stack_pointer < here + 100'000);
+            const Address stack_pointer = tick.registers.get(Register::kRsp);
+            CHECK(stack_pointer > here - 100'000 && stack_pointer < here + 100'000);
+            const Address distance =
+                tick.registers.get(Register::kReturn) - reinterpret_cast<Address>(&ring_tells_ticks);
+            inside += distance + (1 << 20) < 2 << 20 ? 1 : 0;
         }
     }
     CHECK(told > 200);
+    CHECK(inside > told / 4);  // it reads its clock, too
     burn(1000 * kTick);
     ticks.clear();
     ring->take(ticks);
@@ -558,8 +593,7 @@ void timeline_adds_up_at_random() {
             switch (random() % 4) {
                 case 0: {
                     thread.runs_for(ns);
-                    elsewhere +=
-                        thread.timeline.add_running(thread.now, thread.stat, 1 + random() % 4, since_last(15));
+                    elsewhere += thread.timeline.add_running(thread.now, thread.stat, 1 + random() % 4, since_last(15));
                     blocked = false;
                     break;
                 }

@@ -12,8 +12,8 @@ from running import StartTarget
 from weft_command import wait_until
 
 from weft import _native
+from weft.target.code import CodeBook
 from weft.target.process import Process
-from weft.target.unwinding import Code
 
 GDB = """
 frame = gdb.newest_frame()
@@ -37,13 +37,10 @@ def gdb_stack(pid: int, folder: Path, root: Path | None) -> list[int]:
 
 def own_stack(pid: int) -> tuple[list[tuple[int, int, int, bool]], str | None]:
     """What the unwinder sees of the first thread."""
-    process = Process(pid)
-    code = Code(process)
-    # libffi's trampolines are in a file that is no module. They jump, and are on no stack.
-    assert all(line.startswith("/memfd:libffi: ") for line in code.missing)
+    code = CodeBook().map_of(Process(pid), ("",))
     thread = _native.StoppedThread(pid, 5.0)
     try:
-        return _native.unwind(_native.ProcessMemory(pid), code.map, thread.registers)
+        return _native.unwind(_native.ProcessMemory(pid), code, thread.registers)
     finally:
         thread.release()
 

@@ -25,6 +25,7 @@ _ATTEMPTS = 60
 _TIME = 0.6  # seconds; a target that calls all the time tears most attempts
 _MAX_INTERPRETERS = 256
 _MAX_THREADS = 256  # looked at; there may be more
+_MAX_THREAD = 16 << 10  # bytes of a thread state
 _MAX_FRAMES = 1000  # looked at in a thread; there may be more
 _MAX_CHUNKS = 64  # each is twice as large as the one before
 _MAX_LINE = 100_000_000
@@ -219,8 +220,9 @@ class _Attempt:
         """At least one thread must have a whole chain of frames; the others may be moving."""
         failures: list[Exception] = []
         whole = 0
-        for state in threads.values():
+        for address, state in threads.items():
             try:
+                self._cframes(address, state)
                 whole += self._chain(state) > 0
             except (_FailedError, MemoryReadError, ObjectError, LineTableError) as error:
                 failures.append(error)
@@ -229,6 +231,17 @@ class _Attempt:
         if not whole:
             raise NotReadyError("no thread runs Python at this instant")
         self._together()
+
+    def _cframes(self, thread: int, state: bytes) -> None:
+        """Check that the chain of cframes leads to the thread state's own, root_cframe (3.11)."""
+        if self.layout.cframe_previous is None:
+            return
+        assert self.layout.thread_cframe is not None
+        cframe = _u64(state, self.layout.thread_cframe)
+        for _ in range(_MAX_FRAMES if cframe else 0):  # 0: the thread has not begun
+            if 0 <= cframe - thread < _MAX_THREAD:
+                return
+            cframe = read_u64(self.memory, cframe + self.layout.cframe_previous)
 
     def _chain(self, state: bytes) -> int:
         """Check a thread's frames and return how many are Python's."""
