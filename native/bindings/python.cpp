@@ -109,16 +109,17 @@ class PythonReader {
         weaver_.weave(python, native, code, words, woven);
         nb::list frames;
         for (const WovenFrame& frame : woven.frames) {
+            const int kind = static_cast<int>(frame.kind);
             switch (frame.kind) {
-                case WovenFrame::Kind::kPython: frames.append(nb::make_tuple(0, frame.index)); break;
+                case WovenFrame::Kind::kPython: frames.append(nb::make_tuple(kind, frame.index)); break;
                 case WovenFrame::Kind::kNative: {
                     const NativeFrame& at = native.frames[frame.index];
                     const Address address = at.place.module != 0 ? at.place.address : at.lookup();
                     frames.append(
-                        nb::make_tuple(1, at.place.module, address, at.is_return, static_cast<int>(frame.proof)));
+                        nb::make_tuple(kind, at.place.module, address, at.is_return, static_cast<int>(frame.proof)));
                     break;
                 }
-                case WovenFrame::Kind::kMarker: frames.append(nb::make_tuple(2, kLossNames[frame.index])); break;
+                case WovenFrame::Kind::kMarker: frames.append(nb::make_tuple(kind, kLossNames[frame.index])); break;
             }
         }
         const Address unknown =
@@ -190,6 +191,9 @@ void bind_python(nb::module_& module) {
         losses.append(name);
     }
     module.attr("LOSSES") = nb::tuple(losses);
+    module.attr("WOVEN_PYTHON") = static_cast<int>(WovenFrame::Kind::kPython);
+    module.attr("WOVEN_NATIVE") = static_cast<int>(WovenFrame::Kind::kNative);
+    module.attr("WOVEN_MARKER") = static_cast<int>(WovenFrame::Kind::kMarker);
     nb::class_<RuntimeAddresses>(module, "RuntimeAddresses")
         .def(
             "__init__",

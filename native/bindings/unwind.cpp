@@ -100,6 +100,8 @@ nb::tuple unwind_all(Memory& memory, const CodeMap& code, const RegisterSet& reg
 }  // namespace
 
 void bind_unwind(nb::module_& module) {
+    module.attr("STACK_POINTER") = static_cast<int>(Register::kRsp);
+    module.attr("PC") = static_cast<int>(Register::kReturn);
     nb::class_<RegisterSet>(module, "RegisterSet")
         .def(nb::init<>())
         .def("__setitem__",

@@ -2,10 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 LAYOUT_FIELDS: Final[tuple[str, ...]]
 LOSSES: Final[tuple[str, ...]]
+STACK_POINTER: Final[int]  # its number in a RegisterSet
+PC: Final[int]
+WOVEN_PYTHON: Final = 0
+WOVEN_NATIVE: Final = 1
+WOVEN_MARKER: Final = 2
 
 class Memory:
     """Anything with addresses and bytes."""
@@ -52,6 +57,10 @@ _Code = tuple[int, int, _Text, _Text, _Text, bytes]
 # code id, byte offset of the instruction (negative: not started), incomplete
 _Frame = tuple[int, int, bool]
 
+# (WOVEN_PYTHON, index of the Python frame in the stacks put together), (WOVEN_NATIVE, module, address in it, whether it
+# is of a call, proof), or (WOVEN_MARKER, loss)
+WovenRow = tuple[Any, ...]
+
 class PythonReader:
     """Reads the threads of one runtime out of any memory, once."""
 
@@ -64,11 +73,10 @@ class PythonReader:
         """Frames innermost first, a name of LOSSES, and the address of the innermost anchor or 0."""
     def weave(
         self, states: Sequence[tuple[int, int, int]], code: CodeMap, registers: RegisterSet
-    ) -> tuple[list[tuple[int, int] | tuple[int, int, int, bool, int] | tuple[int, str]], str, int]:
+    ) -> tuple[list[WovenRow], str, int]:
         """The stacks of the thread states (address, interpreter, pthread) of one thread, innermost first, laid into its
-        native stack. Rows, innermost first: (0, index of the Python frame in the stacks put together), (1, module,
-        address in it, whether it is of a call, proof), (2, loss). Then the native stack's loss, and the address of code
-        that the map does not know, or 0."""
+        native stack, innermost first. Then the native stack's loss, and the address of code that the map does not know,
+        or 0."""
     def codes(self) -> list[_Code]:
         """Code objects that stacks since the last call have named for the first time."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from weft import _native
@@ -22,13 +22,17 @@ from weft.cpython.locate import Runtime, find_runtime, wait_for_runtime
 from weft.cpython.objects import ObjectError
 from weft.cpython.threads import ThreadState, gil_ranges, join, thread_names
 from weft.errors import CoreFileError, LayoutError, MemoryReadError, NotPythonError, TargetExitedError
-from weft.sample import Frame, State
+from weft.sample import PROOFS, Frame, FrameKind, State
+from weft.symbolize.resolver import Resolver
 from weft.target.activity import Activity, thread_activity
+from weft.target.code import CodeBook
 from weft.target.core import Core
 from weft.target.process import Process
 from weft.target.syscalls import syscall_name
+from weft.target.target import Target
 
 _STOP_TIME = 1.0  # seconds that a running thread may take to stop, if it has to wait for a CPU
+_TABLES_TIME = 30.0  # seconds for unwind tables, of all modules
 _ATTEMPTS = 5  # to read a thread that moves
 
 NO_LOSS = "none"  # the first of _native.LOSSES
@@ -36,11 +40,15 @@ NO_LOSS = "none"  # the first of _native.LOSSES
 
 @dataclass(frozen=True, slots=True)
 class DumpedFrame:
-    """A frame, the interpreter that runs it (0 is the main one), and its locals: name -> value; None: not read."""
+    """A frame, the interpreter that runs it (0 is the main one), and its locals: name -> value; None: not read.
+
+    Of native frames the address in their module, too (or in the process, where they are in none).
+    """
 
     frame: Frame
-    interpreter: int
+    interpreter: int = 0
     locals: dict[str, str] | None = None
+    address: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +66,8 @@ class DumpedThread:
     holds_gil: bool
     has_python: bool  # whether an interpreter knows it
     frames: list[DumpedFrame]
-    loss: str | None  # why frames are missing at the outer end: a name of _native.LOSSES
+    loss: str | None  # why Python frames are missing at the outer end: a name of _native.LOSSES
+    native_loss: str | None  # why native ones are; None too where they were not asked for
     proven: bool  # whether the stack is of one moment
 
 
@@ -74,8 +83,10 @@ class Dump:
     warnings: list[str] = field(default_factory=list)
 
 
-def dump_process(pid: int, *, with_locals: bool = False) -> Dump:
+def dump_process(pid: int, *, with_locals: bool = False, native: bool = True) -> Dump:
     """Read the stacks of a live process. With locals a running thread is held longer, until they are read.
+
+    `native`: each thread's native stack, with Python's woven into it.
 
     NoSuchProcessError, PermissionDeniedError, NotPythonError, LayoutError, TargetExitedError.
     """
@@ -85,7 +96,8 @@ def dump_process(pid: int, *, with_locals: bool = False) -> Dump:
     memory = _native.ProcessMemory(pid)
     names, warnings = _names(memory, runtime)
     tids = process.namespace_ids()
-    reader = _Reader(memory, runtime, tids, {}, with_locals=with_locals)
+    code = _CodeOf(process) if native else None
+    reader = _Reader(memory, runtime, tids, {}, code, with_locals=with_locals)
     threads = []
     for thread in process.threads():
         dumped = _LiveThread(pid, thread.tid, reader).dump(thread.name, names)
@@ -100,7 +112,7 @@ def dump_process(pid: int, *, with_locals: bool = False) -> Dump:
     return Dump(str(process), pid, command, runtime, threads, warnings)
 
 
-def dump_core(path: Path, *, root: Path | None = None, with_locals: bool = False) -> Dump:
+def dump_core(path: Path, *, root: Path | None = None, with_locals: bool = False, native: bool = True) -> Dump:
     """Read the stacks in a core file; `root`: where the files of the machine that it comes from are.
 
     CoreFileError, NotPythonError, LayoutError.
@@ -117,13 +129,14 @@ def dump_core(path: Path, *, root: Path | None = None, with_locals: bool = False
         raise
     names, warnings = _names(core.memory, runtime)
     pthreads = {thread.tid: thread.pthread for thread in core.threads}
-    reader = _Reader(core.memory, runtime, core.namespace_ids(), pthreads, with_locals=with_locals)
+    code = _CodeOf(core) if native else None
+    reader = _Reader(core.memory, runtime, core.namespace_ids(), pthreads, code, with_locals=with_locals)
     threads = []
     for thread in core.threads:
         activity = Activity(
             running=thread.syscall is None, syscall=thread.syscall, first_argument=thread.first_argument
         )
-        stack = reader.stack(thread.tid)
+        stack = reader.stack(thread.tid, thread.registers)
         threads.append(reader.thread(thread.tid, "", names, activity, stack, proven=True))
     return Dump(str(core), core.pid, core.arguments, runtime, threads, [*problems, *warnings])
 
@@ -151,11 +164,30 @@ class _Stack:
     loss: str
     holds_gil: bool
     gils: list[range]
+    woven: list[_native.WovenRow] | None  # None: native frames were not asked for
+    native_loss: str
 
     @property
     def frames(self) -> list[tuple[int, int, bool]]:
         """The frames of all parts."""
         return [frame for _, frames, _ in self.parts for frame in frames]
+
+
+class _CodeOf:
+    """The code of the target, and the names of its functions."""
+
+    def __init__(self, target: Target) -> None:
+        self._book = CodeBook()
+        self.map = self._book.map_of(target, within_s=_TABLES_TIME)
+        self._resolvers: dict[int, Resolver] = {}
+
+    def functions(self, module: int, address: int) -> list[Frame]:
+        """Return the functions that lie at an address, innermost first."""
+        if module not in self._book.modules:
+            return [Frame(FrameKind.NATIVE, f"{address:#x}", "", 0)]
+        if module not in self._resolvers:
+            self._resolvers[module] = Resolver(self._book.modules[module])
+        return self._resolvers[module].at(address)[::-1]
 
 
 class _Reader:
@@ -167,10 +199,12 @@ class _Reader:
         runtime: Runtime,
         tids: dict[int, int],
         pthreads: dict[int, int],
+        code: _CodeOf | None,
         *,
         with_locals: bool,
     ) -> None:
         self._memory = memory
+        self._code = code
         self._runtime = runtime
         self.tids = tids
         self._pthreads = pthreads
@@ -190,13 +224,17 @@ class _Reader:
         rows, _ = self._native.threads()
         self._states = join(self._memory, [ThreadState(*row) for row in rows], self.tids, self._pthreads)
 
-    def stack(self, tid: int) -> _Stack:
-        """Read the stack of a thread as it is now."""
+    def stack(self, tid: int, registers: _native.RegisterSet) -> _Stack:
+        """Read the stack of a thread as it is now, with these registers as far as they are known."""
         states = self._states.get(tid, [])
         read = [(state, *self._native.stack(state.address, state.interpreter, state.pthread)) for state in states]
         # Of two interpreters in one thread the inner one has its anchor lower on the C stack.
         read.sort(key=lambda part: part[3] if all(anchor for *_, anchor in read) else 0)
         losses = [loss for _, _, loss, _ in read if loss != NO_LOSS]
+        woven, native_loss = None, NO_LOSS
+        if self._code:
+            places = [(state.address, state.interpreter, state.pthread) for state, *_ in read]
+            woven, native_loss, _ = self._native.weave(places, self._code.map, registers)
         holders = self._native.gil_holders() if states and not self._runtime.layout.free_threaded else []
         return _Stack(
             pthread=states[0].pthread if states else self._pthreads.get(tid, 0),
@@ -207,6 +245,8 @@ class _Reader:
             loss=losses[0] if losses else NO_LOSS,
             holds_gil=any(state.address in holders for state in states),
             gils=self._gils(states),
+            woven=woven,
+            native_loss=native_loss,
         )
 
     def _gils(self, states: list[ThreadState]) -> list[range]:
@@ -237,14 +277,33 @@ class _Reader:
             has_python=bool(stack.parts),
             frames=list(self._frames(stack)),
             loss=None if stack.loss == NO_LOSS else stack.loss,
+            native_loss=None if stack.native_loss == NO_LOSS else stack.native_loss,
             proven=proven,
         )
 
     def _frames(self, stack: _Stack) -> Iterator[DumpedFrame]:
-        for interpreter, frames, variables in stack.parts:
-            for index, (code, instruction, incomplete) in enumerate(frames):
-                frame = self._codes[code].frame(instruction, incomplete=incomplete)
-                yield DumpedFrame(frame, interpreter, variables[index] if index < len(variables) else None)
+        python = [
+            DumpedFrame(
+                self._codes[code].frame(instruction, incomplete=incomplete),
+                interpreter,
+                variables[index] if index < len(variables) else None,
+            )
+            for interpreter, frames, variables in stack.parts
+            for index, (code, instruction, incomplete) in enumerate(frames)
+        ]
+        if stack.woven is None or self._code is None:
+            yield from python
+            return
+        for kind, *row in stack.woven:
+            match kind, row:
+                case _native.WOVEN_PYTHON, [index]:
+                    yield python[index]
+                case _native.WOVEN_NATIVE, [module, address, _, proof]:
+                    inner, *outer = self._code.functions(module, address)
+                    seam = replace(inner, flags=inner.flags | PROOFS[proof])
+                    yield from (DumpedFrame(frame, address=address) for frame in (seam, *outer))
+                case _, [loss]:
+                    yield DumpedFrame(Frame(FrameKind.MARKER, f"[truncated: {loss}]", "", 0))
 
 
 class _LiveThread:
@@ -261,41 +320,51 @@ class _LiveThread:
         for _ in range(_ATTEMPTS):
             if activity is None or activity.running:
                 break
-            stack = self._read()
+            stack = self._read(_blocked_registers(activity))
             before, activity = activity, thread_activity(self._pid, self._tid)
             if activity is not None and before.is_followed_by(activity):
                 return self._reader.thread(self._tid, name, names, before, stack, proven=True)
         if activity is None:
             return None
-        with _stopped(self._tid) as result:
-            if result is _native.StopResult.GONE:
+        with _stopped(self._tid) as thread:
+            if thread.result is _native.StopResult.GONE:
                 return None
-            proven = result is _native.StopResult.STOPPED
-            stack = self._read() if proven else self._read_moving()
+            proven = thread.result is _native.StopResult.STOPPED
+            stack = self._read(thread.registers) if proven else self._read_moving()
         return self._reader.thread(self._tid, name, names, activity, stack, proven=proven)
 
-    def _read(self) -> _Stack:
-        stack = self._reader.stack(self._tid)
+    def _read(self, registers: _native.RegisterSet) -> _Stack:
+        stack = self._reader.stack(self._tid, registers)
         if stack.loss == "no-thread-state":  # freed since the states were listed, or its memory used anew
             self._reader.list_threads()
-            stack = self._reader.stack(self._tid)
+            stack = self._reader.stack(self._tid, registers)
         return stack
 
     def _read_moving(self) -> _Stack:
         """Read a thread that may move until two readings agree; the last one if none do."""
-        last = self._read()
+        unknown = _native.RegisterSet()
+        last = self._read(unknown)
         for _ in range(_ATTEMPTS):
-            stack, last = last, self._read()
+            stack, last = last, self._read(unknown)
             if stack.frames == last.frames and stack.loss == last.loss:
                 break
         return last
 
 
+def _blocked_registers(activity: Activity) -> _native.RegisterSet:
+    """Return what the kernel tells of a blocked thread's registers."""
+    registers = _native.RegisterSet()
+    if activity.pc:
+        registers[_native.STACK_POINTER] = activity.stack_pointer
+        registers[_native.PC] = activity.pc
+    return registers
+
+
 @contextmanager
-def _stopped(tid: int) -> Iterator[_native.StopResult]:
+def _stopped(tid: int) -> Iterator[_native.StoppedThread]:
     """Hold a thread still while the block runs, if that can be."""
     held = _native.StoppedThread(tid, _STOP_TIME)
     try:
-        yield held.result
+        yield held
     finally:
         held.release()

@@ -37,12 +37,16 @@ class FrameFlag(IntFlag):
 
 
 NO_FLAGS = FrameFlag(0)
+PROOFS = (NO_FLAGS, FrameFlag.PROVEN, FrameFlag.COUNTED, FrameFlag.OPEN)  # by Proof of native/weave/weave.h
 SEAM = FrameFlag.PROVEN | FrameFlag.COUNTED | FrameFlag.OPEN
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One frame, symbolized. Lines and columns count from 1; 0 means that there is none."""
+    """One frame, symbolized. Lines and columns count from 1; 0 means that there is none.
+
+    `file` is the source, or for native code whose source is not known, the module.
+    """
 
     kind: FrameKind
     function: str

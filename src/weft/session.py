@@ -30,7 +30,7 @@ from weft.target.process import Process
 _BATCH_WAIT = 0.25  # seconds
 _SEARCH_WAIT = 0.005  # while a process may become a Python program
 _MAPPINGS_PERIOD = 1.0  # seconds between looks for newly mapped libraries
-_FIRST_MODULES = ("/libc.so", "/libc-", "/ld-", "/libpthread", "[vdso]")  # in every stack: not to be waited for
+_TABLES_TIME = 0.1  # seconds for unwind tables before the first sample; those of large libraries come later
 _MAX_BATCHES_BEHIND = 8  # batches written in one go before anything else is looked at
 
 
@@ -83,7 +83,7 @@ def record_process(pid: int, path: Path, options: Options, watch: Watch | None =
     with _process_settings(), _Interrupts() as interrupts, _Recording(path, options, collector) as recording:
         if runtime:
             recording.recorder.expect(pid, runtime)
-        code = recording.book.map_of(process, _FIRST_MODULES) if options.native else None
+        code = recording.book.map_of(process, within_s=_TABLES_TIME) if options.native else None
         recording.sampler.attach(pid, runtime=runtime, code=code)
         recording.run(interrupts, watch)
     return recording.result()
@@ -237,6 +237,8 @@ class _Recording:
         if now >= self._next_mappings:
             self._next_mappings = now + _MAPPINGS_PERIOD
             self.recorder.look_at_mappings(time.monotonic_ns())
+            if self._options.native:
+                self._code.look()
 
 
 class _Interrupts:

@@ -16,7 +16,7 @@ from capture.builder import META, SECOND, START_NS, CaptureBuilder, frame
 
 from weft.capture import Capture, CaptureWriter, Mapping, Process, Standing, Thread
 from weft.errors import CaptureError, CaptureVersionError, NotACaptureError, OutputError
-from weft.profile.tables import Profile
+from weft.profile.tables import Profile, View
 from weft.sample import Frame, FrameFlag, FrameKind, State
 
 A, B, C = frame("a", 1), frame("b", 2), frame("c", 3)
@@ -31,7 +31,7 @@ def record(path: Path, runs: int = 10) -> Path:
 
 def ticks(path: Path) -> int:
     with Capture(path) as capture:
-        return Profile.from_capture(capture, idle=True).ticks
+        return Profile.from_capture(capture, View(idle=True)).ticks
 
 
 def test_everything_written_comes_back(tmp_path: Path) -> None:

@@ -10,12 +10,13 @@ from capture.builder import CaptureBuilder, frame
 
 from weft.capture import Capture
 from weft.export import collapsed
+from weft.profile.tables import View
 from weft.sample import Frame, FrameKind, State
 
 
 def lines(path: Path, *, idle: bool = False) -> list[str]:
     with Capture(path) as capture:
-        return b"".join(collapsed.render(capture, idle=idle)).decode().splitlines()
+        return b"".join(collapsed.render(capture, View(idle=idle))).decode().splitlines()
 
 
 def test_root_first_and_counted_in_samples(tmp_path: Path) -> None:

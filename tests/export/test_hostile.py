@@ -12,6 +12,7 @@ from weft.capture import Capture
 from weft.errors import CaptureError
 from weft.export import FORMATS, write
 from weft.profile.quality import KEYS
+from weft.profile.tables import View
 from weft.report.data import as_dict
 from weft.sample import State
 
@@ -52,9 +53,9 @@ def show_all(path: Path) -> None:
     try:
         for name in FORMATS:
             with Capture(path) as capture:
-                write(capture, name, Path("/dev/null"), idle=True)
+                write(capture, name, Path("/dev/null"), View(idle=True))
         with Capture(path) as capture:
-            as_dict(capture, idle=False)
+            as_dict(capture, View())
     except CaptureError as error:
         assert "\n" not in str(error)
 

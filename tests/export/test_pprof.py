@@ -11,6 +11,7 @@ from capture.builder import CaptureBuilder, frame
 
 from weft.capture import Capture
 from weft.export import pprof
+from weft.profile.tables import View
 from weft.sample import State
 
 Fields = dict[int, list["int | bytes"]]
@@ -68,7 +69,7 @@ class Decoded:
 
     def __init__(self, path: Path, *, idle: bool = False) -> None:
         with Capture(path) as capture:
-            (data,) = pprof.render(capture, idle=idle)
+            (data,) = pprof.render(capture, View(idle=idle))
         self.top = decode(gzip.decompress(data))
         self.strings = [value.decode() for value in self.top[6] if isinstance(value, bytes)]
         self.functions = {one[1][0]: one for one in messages(self.top, 5)}

@@ -13,6 +13,7 @@ from capture.builder import SECOND, START_NS, CaptureBuilder, frame
 
 from weft.capture import Capture
 from weft.export import chrometrace, gecko, speedscope
+from weft.profile.tables import View
 from weft.sample import State
 
 MS = 1_000_000
@@ -38,7 +39,7 @@ def recording(tmp_path: Path) -> Path:
 
 def export(module: Any, path: Path, *, idle: bool = False) -> Any:
     with Capture(path) as capture:
-        data = b"".join(module.render(capture, idle=idle))
+        data = b"".join(module.render(capture, View(idle=idle)))
     return json.loads(gzip.decompress(data) if module is gecko else data)
 
 
@@ -177,7 +178,7 @@ def test_very_deep_stacks_stay_small(tmp_path: Path, module: Any, largest: int) 
         builder.run([frame("main"), *[frame("recurse", 2)] * (100_000 if i == 0 else 50_000 + i), frame("leaf", i)])
     path = builder.close()
     with Capture(path) as capture:
-        assert sum(len(chunk) for chunk in module.render(capture, idle=False)) < largest
+        assert sum(len(chunk) for chunk in module.render(capture, View())) < largest
 
 
 def test_two_threads_do_not_share_what_is_blocked(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from running import StartTarget, target_env
 from weft_command import LIMIT_S, WEFT, run_weft, running_weft, wait_until_traced
 
 from weft import Capture, Profile
+from weft.profile.tables import View
 
 
 def functions_of(path: Path) -> dict[int, set[str]]:
@@ -23,7 +24,7 @@ def functions_of(path: Path) -> dict[int, set[str]]:
         seen: dict[int, set[str]] = {process.pid: set() for process in capture.processes()}
         pids = {process.id: process.pid for process in capture.processes()}
         owners = {thread.id: pids[thread.process] for thread in capture.threads()}
-        profile = Profile.from_capture(capture, idle=True)
+        profile = Profile.from_capture(capture, View(idle=True))
     for total in profile.totals:
         frames = profile.stacks.path(total.stack)
         seen[owners[total.thread]] |= {profile.frames[frame].function for frame in frames}

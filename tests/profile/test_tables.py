@@ -10,7 +10,7 @@ import pytest
 from capture.builder import SECOND, START_NS, CaptureBuilder, frame
 
 from weft.capture import Capture
-from weft.profile.tables import Profile
+from weft.profile.tables import Profile, View
 from weft.profile.transform import (
     ELIDED,
     Paths,
@@ -27,7 +27,7 @@ from weft.sample import Frame, State
 
 def load(path: Path, *, idle: bool = False) -> Profile:
     with Capture(path) as capture:
-        return Profile.from_capture(capture, idle=idle)
+        return Profile.from_capture(capture, View(idle=idle))
 
 
 def test_active_time_and_idle_time(tmp_path: Path) -> None:

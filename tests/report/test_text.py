@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from weft.capture import Capture, CaptureWriter
 from weft.cli.report import report
 from weft.errors import CaptureError, OutputError
+from weft.profile.tables import View
 from weft.report import text
 from weft.report.data import as_dict
 from weft.sample import State
@@ -39,7 +40,7 @@ def path(tmp_path: Path) -> Path:
 
 def shown(path: Path, *, idle: bool = False) -> str:
     with Capture(path) as capture:
-        return b"".join(text.render(capture, idle=idle, terminal=False)).decode()
+        return b"".join(text.render(capture, View(idle=idle), terminal=False)).decode()
 
 
 def section(report: str, title: str) -> list[str]:
@@ -144,7 +145,7 @@ def test_piped_output_has_no_colours(path: Path) -> None:
 
 def test_data_holds_what_the_text_shows(path: Path) -> None:
     with Capture(path) as capture:
-        data = json.loads(json.dumps(as_dict(capture, idle=False)))
+        data = json.loads(json.dumps(as_dict(capture, View())))
     functions = [(one["function"], one["first_line"], one["self_ns"], one["total_ns"]) for one in data["functions"]]
     assert functions == [
         ("hot", 10, 600 * MS, 600 * MS),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weft import Capture, Collector, Mode, Options, Profile, record_process
+from weft.profile.tables import View
 from weft.sample import Frame, State
 
 
@@ -39,7 +40,7 @@ def record(
 def stacks_of(path: Path) -> list[Sampled]:
     """Every distinct stack of a capture, blocked ones included."""
     with Capture(path) as capture:
-        profile = Profile.from_capture(capture, idle=True)
+        profile = Profile.from_capture(capture, View(idle=True))
     return [
         Sampled(
             total.thread,

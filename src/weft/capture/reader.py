@@ -121,10 +121,11 @@ class Capture:
     ) -> tuple[Frame, ...]:
         if address is None or (path is None) != (module is None):
             raise self.damaged(f"frame {number} has no place")
+        module_path = path or ""
         if not functions:
             functions = (Frame(FrameKind.NATIVE, f"{address:#x}", "", 0),)
         # The innermost is what runs there, and the seam if it is one.
-        *outer, inner = (replace(function, module=path or "") for function in functions)
+        *outer, inner = (replace(each, file=each.file or module_path, module=module_path) for each in functions)
         return *outer, replace(inner, flags=inner.flags | flags)
 
     def stacks(self) -> Iterator[tuple[int, int, int]]:

@@ -69,7 +69,7 @@ CREATE TABLE function (
     frame INTEGER NOT NULL,
     depth INTEGER NOT NULL,        -- 0: the outermost
     name INTEGER NOT NULL,         -- string.id
-    file INTEGER NOT NULL,         -- string.id; of ''
+    file INTEGER NOT NULL,         -- string.id; of '' where no line is known
     line INTEGER NOT NULL,         -- 0: none
     flags INTEGER NOT NULL,        -- 2: of the interpreter's machinery
     PRIMARY KEY (frame, depth)

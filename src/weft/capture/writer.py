@@ -150,7 +150,7 @@ class CaptureWriter:
     def add_functions(self, frame_id: int, functions: Sequence[Frame]) -> None:
         """What lies at the address of a native frame: a function, and those inlined into it there, outermost first."""
         for depth, frame in enumerate(functions):
-            name, file = self._string(frame.function), self._string(frame.file)
+            name, file = self._string(frame.function), self._string(frame.file if frame.line else "")
             self._add(ADD_FUNCTION, frame_id, depth, name, file, frame.line, int(frame.flags))
 
     def add_stacks(self, stacks: Iterable[tuple[int, int, int]]) -> None:

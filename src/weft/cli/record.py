@@ -19,6 +19,7 @@ from weft.collect.choose import Collector
 from weft.collect.sampler import Mode
 from weft.errors import OutputError, WeftError
 from weft.export import FORMATS, format_of, write
+from weft.profile.tables import View
 from weft.session import Options, Result, record_command, record_process
 from weft.target.launch import shell_status
 from weft.target.process import Process
@@ -112,16 +113,17 @@ def record(
     if duration is not None and math.isnan(duration):
         raise click.UsageError("nan is no duration")
     options = Options(rate, duration, Mode[mode.upper()], Collector(collector), subprocesses, native)
+    view = View(idle=idle)
     format_ = _format(output, name)
     path = output or Path(_default_name(pid, command, format_))
     if format_ is None:
-        return _record(path, pid, command, options, idle=idle, report=output is None)
+        return _record(path, pid, command, options, view, report=output is None)
     _check_writable(path)
     scratch = Path(tempfile.mkdtemp(prefix="weft-")) / "recording.weft"
-    status = _record(scratch, pid, command, options, idle=idle, report=False)
+    status = _record(scratch, pid, command, options, view, report=False)
     try:
         with Capture(scratch) as capture:
-            write(capture, format_, path, idle=idle)
+            write(capture, format_, path, view)
     except WeftError as error:
         raise OutputError(f"{error}; the recording is kept: weft report {scratch} -o FILE") from error
     scratch.unlink()
@@ -130,7 +132,7 @@ def record(
     return status
 
 
-def _record(path: Path, pid: int | None, command: Sequence[str], options: Options, *, idle: bool, report: bool) -> int:
+def _record(path: Path, pid: int | None, command: Sequence[str], options: Options, view: View, *, report: bool) -> int:
     """Make the capture and return weft's exit status."""
     with ProgressLine(sys.stderr) as progress:
         if pid is not None:
@@ -143,18 +145,18 @@ def _record(path: Path, pid: int | None, command: Sequence[str], options: Option
         advice = "" if options.subprocesses else "; with -s its subprocesses are recorded, too"
         click.echo(f"weft: no Python was found in {_told(pid, command)}{advice}", err=True)
     if report:
-        _print_report(result, idle=idle)
+        _print_report(result, view)
         click.echo(f"weft: wrote {path} (weft report {path} shows more)", err=True)
     return 0 if result.exit_status is None else shell_status(result.exit_status)
 
 
-def _print_report(result: Result, *, idle: bool) -> None:
+def _print_report(result: Result, view: View) -> None:
     """Print the short report to stderr: stdout is a launched command's."""
     from weft.report.text import render
 
     sys.stderr.flush()
     with Capture(result.capture) as capture:
-        for chunk in render(capture, idle=idle, terminal=sys.stderr.isatty()):
+        for chunk in render(capture, view, terminal=sys.stderr.isatty()):
             sys.stderr.buffer.write(chunk)
     sys.stderr.buffer.flush()
 

@@ -10,6 +10,7 @@ import click
 from weft.capture import Capture
 from weft.errors import OutputError
 from weft.export import FORMATS, format_of, write, write_file
+from weft.profile.tables import View
 
 EPILOG = """\b
 Examples:
@@ -31,26 +32,30 @@ Examples:
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to; stdout by default.")
 @click.option("--idle", is_flag=True, help="Show the time in which threads were blocked, too.")
+@click.option("--all-frames", is_flag=True, help="Show the interpreter's own frames (eval loop, call helpers), too.")
 @click.option("--json", "as_json", is_flag=True, help="The report as data: functions, lines, threads, account.")
-def report(capture: Path, name: str | None, output: Path | None, *, idle: bool, as_json: bool) -> None:
+def report(
+    capture: Path, name: str | None, output: Path | None, *, idle: bool, all_frames: bool, as_json: bool
+) -> None:
     """Show where the time went in CAPTURE, or write it in a format for other tools."""
     if as_json and name is not None:
         raise click.UsageError("--json and -f exclude each other")
+    view = View(idle=idle, all_frames=all_frames)
     with Capture(capture) as opened:
         if as_json:
-            _write_json(opened, output, idle=idle)
+            _write_json(opened, output, view)
             return
         if name is None:
             name = "text" if output is None else format_of(output)
         if name is None:
             raise OutputError(f"cannot write {output}: only recording makes .weft files; give it another ending")
-        write(opened, name, output, idle=idle)
+        write(opened, name, output, view)
 
 
-def _write_json(capture: Capture, output: Path | None, *, idle: bool) -> None:
+def _write_json(capture: Capture, output: Path | None, view: View) -> None:
     from weft.report.data import as_dict
 
-    document = json.dumps(as_dict(capture, idle=idle), indent=2) + "\n"
+    document = json.dumps(as_dict(capture, view), indent=2) + "\n"
     if output is None:
         click.echo(document, nl=False)
     else:

@@ -10,6 +10,8 @@ from weft.errors import TargetError
 from weft.target.code import CodeBook
 from weft.target.process import Process
 
+_AHEAD_TIME = 0.3  # seconds a look at each process
+
 
 class CodeFollower:
     """Reads maps and makes tables on a thread of its own: a large library takes a second, and samples go on."""
@@ -28,12 +30,17 @@ class CodeFollower:
             case EventKind.PROCESS_END:
                 self._book.forget(self._pids.pop(event.process, 0))
             case EventKind.CODE_UNKNOWN if event.process in self._pids:
-                self._worker.submit(self._tell, event.process, self._pids[event.process], event.value)
+                self._worker.submit(self._tell, event.process, self._pids[event.process], pc=event.value)
+
+    def look(self) -> None:
+        """Make tables of what processes have mapped since the last call, before their code is met."""
+        for process, pid in self._pids.items():
+            self._worker.submit(self._tell, process, pid, within_s=_AHEAD_TIME)
 
     def close(self) -> None:
         """End the work, without what has not begun."""
         self._worker.shutdown(cancel_futures=True)
 
-    def _tell(self, process: int, pid: int, pc: int) -> None:
+    def _tell(self, process: int, pid: int, *, pc: int | None = None, within_s: float = 0.0) -> None:
         with suppress(TargetError):  # it has ended
-            self._sampler.set_code(process, self._book.map_of(Process(pid), pc=pc))
+            self._sampler.set_code(process, self._book.map_of(Process(pid), pc, within_s))

@@ -13,13 +13,11 @@ from weft.collect.sampler import Event, EventKind, events_of
 from weft.cpython.codes import Code
 from weft.cpython.locate import Runtime
 from weft.errors import MemoryReadError, TargetError
-from weft.sample import NO_FLAGS, Frame, FrameFlag, FrameKind
+from weft.sample import PROOFS, Frame, FrameKind
 from weft.target.code import CodeBook
 from weft.target.elf import ElfError, Image
 from weft.target.maps import modules
 from weft.target.process import Process
-
-_PROOFS = (NO_FLAGS, FrameFlag.PROVEN, FrameFlag.COUNTED, FrameFlag.OPEN)  # by Proof of native/weave/weave.h
 
 
 @dataclass(slots=True)
@@ -164,7 +162,7 @@ class Recorder:
         for frame_id, module, address, _, proof in batch.native_frames:
             self._add_module(module)
             self.native_frames[frame_id] = module, address
-            self._capture.add_native_frame(frame_id, module or None, address, _PROOFS[proof])
+            self._capture.add_native_frame(frame_id, module or None, address, PROOFS[proof])
         self._capture.add_stacks(batch.stacks)
 
     def _add_module(self, number: int) -> None:

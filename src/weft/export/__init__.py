@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Final
 
 from weft.errors import OutputError
+from weft.profile.tables import ACTIVE_VIEW, View
 
 if TYPE_CHECKING:
     from weft.capture import Capture
@@ -40,7 +42,7 @@ def format_of(path: Path) -> str | None:
     raise OutputError(f"no format is known by the name {path.name}; end it with one of {known}, or give -f FORMAT")
 
 
-def write(capture: Capture, name: str, path: Path | None, *, idle: bool = False) -> None:
+def write(capture: Capture, name: str, path: Path | None, view: View = ACTIVE_VIEW) -> None:
     """Writes a capture in the format `name`, one of FORMATS, to a file or to stdout.
 
     A file appears whole or not at all. Raises OutputError, and CaptureError where the capture is damaged.
@@ -48,7 +50,7 @@ def write(capture: Capture, name: str, path: Path | None, *, idle: bool = False)
     terminal = path is None and sys.stdout.isatty()
     if terminal and name in BINARY:
         raise OutputError(f"{name} is binary and a terminal cannot show it; write it to a file with -o FILE")
-    chunks = _render(capture, name, idle=idle, terminal=terminal)
+    chunks = _render(capture, name, view, terminal=terminal)
     if path is None:
         for chunk in chunks:
             sys.stdout.buffer.write(chunk)
@@ -57,47 +59,49 @@ def write(capture: Capture, name: str, path: Path | None, *, idle: bool = False)
     write_file(path, chunks)
 
 
-def _render(capture: Capture, name: str, *, idle: bool, terminal: bool) -> Iterator[bytes]:
+def _render(capture: Capture, name: str, view: View, *, terminal: bool) -> Iterator[bytes]:
     match name:
         case "text":
             from weft.report import text
 
-            return text.render(capture, idle=idle, terminal=terminal)
+            return text.render(capture, view, terminal=terminal)
         case "html":
-            return _render_html(capture, idle=idle)
+            return _render_html(capture, view)
         case "collapsed":
             from weft.export import collapsed
 
-            return collapsed.render(capture, idle=idle)
+            return collapsed.render(capture, view)
         case "speedscope":
             from weft.export import speedscope
 
-            return speedscope.render(capture, idle=idle)
+            return speedscope.render(capture, view)
         case "pprof":
             from weft.export import pprof
 
-            return pprof.render(capture, idle=idle)
+            return pprof.render(capture, view)
         case "gecko":
             from weft.export import gecko
 
-            return gecko.render(capture, idle=idle)
+            return gecko.render(capture, view)
         case "chrometrace":
             from weft.export import chrometrace
 
-            return chrometrace.render(capture, idle=idle)
+            return chrometrace.render(capture, view)
         case _:
             raise ValueError(f"no such format: {name}")
 
 
-def _render_html(capture: Capture, *, idle: bool) -> Iterator[bytes]:
+def _render_html(capture: Capture, view: View) -> Iterator[bytes]:
     from weft.profile.names import process_name
     from weft.profile.quality import Account
     from weft.profile.tables import Profile
     from weft.report import html
 
-    profile = Profile.from_capture(capture, idle=True)  # the page itself switches blocked threads on and off
+    profile = Profile.from_capture(
+        capture, replace(view, idle=True)
+    )  # the page itself switches blocked threads on and off
     title = ", ".join(dict.fromkeys(process_name(process) for process in profile.processes.values())) or "weft"
-    yield html.render(profile, title, Account.from_capture(capture), idle=idle).encode()
+    yield html.render(profile, title, Account.from_capture(capture), idle=view.idle).encode()
 
 
 def write_file(path: Path, chunks: Iterable[bytes]) -> None:

@@ -10,13 +10,13 @@ from weft.capture import Capture
 from weft.export.spans import LONGEST, events, spans
 from weft.profile.names import ELIDED_FRAMES, NO_FRAME, escape, process_name, thread_name
 from weft.profile.quality import Account
-from weft.profile.tables import EMPTY, Profile
+from weft.profile.tables import EMPTY, Profile, View
 from weft.profile.transform import ELIDED, Folded, Paths, by_function, fold
 
 
-def render(capture: Capture, *, idle: bool) -> Iterator[bytes]:
+def render(capture: Capture, view: View) -> Iterator[bytes]:
     """Functions over time, in microseconds since the recording began; `line` is where a function begins."""
-    profile = Profile.from_capture(capture, idle=idle)
+    profile = Profile.from_capture(capture, view)
     folded = fold(profile, by_function)
     other = {**profile.meta, "account": Account.from_capture(capture).as_dict()}
     yield b'{"displayTimeUnit":"ms","otherData":' + _json(other) + b',"traceEvents":['

@@ -7,16 +7,16 @@ from typing import Final
 
 from weft.capture import Capture
 from weft.profile.names import ELIDED_FRAMES, NO_FRAME, escape_one, frame_label, process_name
-from weft.profile.tables import Profile
+from weft.profile.tables import Profile, View
 from weft.profile.transform import ELIDED, fold, paths_within
 
 MOST_FRAMES: Final = 10_000_000  # in one file, about 300 MB; beyond it, stacks are shown with
 LONGEST: Final = 1_000  # frames at most
 
 
-def render(capture: Capture, *, idle: bool) -> Iterator[bytes]:
+def render(capture: Capture, view: View) -> Iterator[bytes]:
     """One line a stack; its count is in samples. Where there are several processes, each has a frame at the root."""
-    profile = Profile.from_capture(capture, idle=idle)
+    profile = Profile.from_capture(capture, view)
     folded = fold(profile, frame_label)
     ticks: dict[tuple[int, int], int] = {}
     for total in profile.totals:

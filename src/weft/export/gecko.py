@@ -14,7 +14,7 @@ from weft.capture import Capture, Thread
 from weft.export.spans import Span, spans
 from weft.profile.names import NO_FRAME, escape, process_name
 from weft.profile.quality import Account
-from weft.profile.tables import Profile
+from weft.profile.tables import Profile, View
 from weft.sample import Frame, FrameKind, State
 
 PROCESSED_VERSION: Final = 47
@@ -27,9 +27,9 @@ CATEGORY_OF_STATE: Final = {State.RUNNING: 1, State.GIL: 2, State.BLOCKED: 3}
 NO_FRAME_SHOWN: Final = Frame(FrameKind.PYTHON, NO_FRAME, "", 0)
 
 
-def render(capture: Capture, *, idle: bool) -> Iterator[bytes]:
+def render(capture: Capture, view: View) -> Iterator[bytes]:
     """Stacks over time, in ms since the recording began; a sample weighs the time for which its stack stood."""
-    profile = Profile.from_capture(capture, idle=idle)
+    profile = Profile.from_capture(capture, view)
     threads = [
         _thread(capture, profile, profile.threads[thread])
         for thread in dict.fromkeys(total.thread for total in profile.totals)

@@ -10,7 +10,7 @@ from weft.capture import Capture
 from weft.export.profile_pb2 import Profile as Message
 from weft.profile.names import ELIDED_FRAMES, NO_FRAME, escape, process_name
 from weft.profile.quality import Account
-from weft.profile.tables import EMPTY, Profile, Total
+from weft.profile.tables import EMPTY, Profile, Total, View
 from weft.profile.transform import ELIDED, Folded, fold, paths_within
 from weft.sample import Frame
 
@@ -20,11 +20,11 @@ LONGEST: Final = 1_000  # frames at most
 Place = tuple[str, str, int, int]  # function, file, first line, line
 
 
-def render(capture: Capture, *, idle: bool) -> Iterator[bytes]:
+def render(capture: Capture, view: View) -> Iterator[bytes]:
     """One sample for each stack of each thread in each state, with its count and its time in ns; the comments are the
     honest account.
     """
-    profile = Profile.from_capture(capture, idle=idle)
+    profile = Profile.from_capture(capture, view)
     folded = fold(profile, _place)
     builder = _Builder(profile, folded)
     for total in profile.totals:

@@ -41,9 +41,9 @@ def short_file(path: str) -> str:
 
 def frame_label(frame: Frame) -> str:
     """A frame as one line: function (file.py:LINE), or function (library.so) where no line is known."""
-    file = escape(short_file(frame.file or frame.module))
-    if not file:
+    if not frame.file:
         return escape(frame.function)
+    file = escape(short_file(frame.file))
     place = f"{file}:{frame.line}" if frame.line > 0 else file
     return f"{escape(frame.function)} ({place})"
 

@@ -13,6 +13,17 @@ EMPTY = -1  # the frame of the empty stack
 ACTIVE = (State.RUNNING, State.GIL)  # what is shown unless blocked threads are asked for too
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """What of a recording is shown."""
+
+    idle: bool = False  # the time in which threads were blocked, too: active is running, or waiting for the GIL
+    all_frames: bool = False  # the interpreter's machinery, too
+
+
+ACTIVE_VIEW = View()
+
+
 @dataclass(slots=True)
 class Stacks:
     """A prefix tree as two columns: node i is `frame[i]` called by node `parent[i]`, and parent[i] < i.
@@ -98,12 +109,8 @@ class Profile:
         return sum(total.ticks for total in self.totals)
 
     @classmethod
-    def from_capture(cls, capture: Capture, *, idle: bool = False, all_frames: bool = False) -> Self:
-        """Reads and adds up a whole capture; raises CaptureError.
-
-        Active time is shown, running or waiting for the GIL; `idle` adds the time in which threads were blocked.
-        `all_frames` shows the interpreter's machinery, too.
-        """
+    def from_capture(cls, capture: Capture, view: View = ACTIVE_VIEW) -> Self:
+        """Reads and adds up a whole capture; raises CaptureError."""
         profile = cls(
             meta=capture.meta,
             processes={process.id: process for process in capture.processes()},
@@ -115,9 +122,9 @@ class Profile:
             duration_ns=max(0, capture.written_ns - capture.start_ns),
             idle=True,
         )
-        profile._read_stacks(capture, all_frames=all_frames)
+        profile._read_stacks(capture, all_frames=view.all_frames)
         profile._read_totals(capture)
-        return profile if idle else profile.active()
+        return profile if view.idle else profile.active()
 
     def active(self) -> Self:
         """The same profile without the time in which threads were blocked."""

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from weft.capture import Capture
 from weft.profile.quality import Account
-from weft.profile.tables import Profile
+from weft.profile.tables import Profile, View
 from weft.profile.transform import Cost, by_function, by_line, by_state, costs
 
 
-def as_dict(capture: Capture, *, idle: bool) -> dict[str, Any]:
+def as_dict(capture: Capture, view: View) -> dict[str, Any]:
     """The report as data: everything, not only the top. Times are in ns."""
-    everything = Profile.from_capture(capture, idle=True)
-    profile = everything if idle else everything.active()
+    everything = Profile.from_capture(capture, replace(view, idle=True))
+    profile = everything if view.idle else everything.active()
     states = by_state(everything)
     return {
         "meta": profile.meta,
-        "idle": idle,
+        "idle": view.idle,
         "duration_ns": profile.duration_ns,
         "weight_ns": profile.weight_ns,
         "ticks": profile.ticks,

@@ -7,15 +7,17 @@ from typing import Any
 
 from weft.dump import Dump, DumpedFrame, DumpedThread
 from weft.profile.names import NO_FRAME, escape, short_file
-from weft.sample import Frame, FrameFlag, State
+from weft.sample import SEAM, Frame, FrameFlag, FrameKind, State
 
 _INDENT = "    "
+_SEAMS = {FrameFlag.PROVEN: "proven", FrameFlag.COUNTED: "counted", FrameFlag.OPEN: "open"}
 
 
-def render(dump: Dump, width: int | None = None) -> Iterator[tuple[str, str]]:
-    """Yield the lines of the text, each with what it is: "title", "thread", "frame", "local", "note" or "".
+def render(dump: Dump, width: int | None = None, *, all_frames: bool = False) -> Iterator[tuple[str, str]]:
+    """Yield the lines of the text, each with what it is: "title", "thread", "frame", "native", "local", "note" or "".
 
     `width`: columns that a frame's line should fit in; its file is shortened if that helps. None: full paths.
+    `all_frames`: the interpreter's machinery, too.
     """
     command = f": {escape(dump.command)}" if dump.command else ""
     yield "title", f"{escape(dump.target)}{command}"
@@ -25,7 +27,7 @@ def render(dump: Dump, width: int | None = None) -> Iterator[tuple[str, str]]:
     for thread in dump.threads:
         yield "", ""
         yield "thread", _thread_line(thread)
-        yield from _stack(thread, width)
+        yield from _stack(thread, width, all_frames=all_frames)
 
 
 def _thread_line(thread: DumpedThread) -> str:
@@ -60,23 +62,33 @@ def _states(thread: DumpedThread) -> Iterator[str]:
         yield "not proven"
 
 
-def _stack(thread: DumpedThread, width: int | None) -> Iterator[tuple[str, str]]:
+def _stack(thread: DumpedThread, width: int | None, *, all_frames: bool) -> Iterator[tuple[str, str]]:
     several = any(frame.interpreter for frame in thread.frames)
     interpreter: int | None = None
-    for dumped in thread.frames:
-        if several and dumped.interpreter != interpreter:
+    shown = [d for d in thread.frames if all_frames or not d.frame.flags & (FrameFlag.MACHINERY | SEAM)]
+    for dumped in shown:
+        python = dumped.frame.kind is FrameKind.PYTHON
+        if several and python and dumped.interpreter != interpreter:
             interpreter = dumped.interpreter
             yield "note", f"{_INDENT}in interpreter {interpreter}:"
-        yield "frame", _INDENT + _label(dumped.frame, None if width is None else width - len(_INDENT))
+        if dumped.frame.kind is FrameKind.MARKER:
+            yield "note", _INDENT + dumped.frame.function
+            continue
+        yield (
+            "frame" if python else "native",
+            _INDENT + _label(dumped.frame, None if width is None else width - len(_INDENT)),
+        )
         for name, value in (dumped.locals or {}).items():
             yield "local", f"{_INDENT * 2}{escape(name)} = {escape(value)}"
     if thread.loss:
         yield "note", f"{_INDENT}[truncated: {thread.loss}]"
-    elif thread.has_python and not thread.frames:
+    elif thread.has_python and not any(dumped.frame.kind is FrameKind.PYTHON for dumped in thread.frames):
         yield "note", _INDENT + NO_FRAME
 
 
 def _label(frame: Frame, width: int | None) -> str:
+    if not frame.file:
+        return escape(frame.function)
     place = f":{frame.line}" if frame.line > 0 else ""
     whole = f"{escape(frame.function)} ({escape(frame.file)}{place})"
     if width is None or len(whole) <= width:
@@ -116,6 +128,7 @@ def _thread_dict(thread: DumpedThread) -> dict[str, Any]:
         "python": thread.has_python,
         "frames": [_frame_dict(frame) for frame in thread.frames],
         "loss": thread.loss,
+        "native_loss": thread.native_loss,
         "proven": thread.proven,
     }
 
@@ -123,6 +136,7 @@ def _thread_dict(thread: DumpedThread) -> dict[str, Any]:
 def _frame_dict(dumped: DumpedFrame) -> dict[str, Any]:
     frame = dumped.frame
     found: dict[str, Any] = {
+        "kind": frame.kind.name.lower(),
         "function": frame.function,
         "file": frame.file,
         "line": frame.line,
@@ -133,6 +147,9 @@ def _frame_dict(dumped: DumpedFrame) -> dict[str, Any]:
         "incomplete": FrameFlag.INCOMPLETE in frame.flags,
         "interpreter": dumped.interpreter,
     }
+    if dumped.address is not None:
+        found |= {"module": frame.module, "address": dumped.address, "machinery": FrameFlag.MACHINERY in frame.flags}
+        found["seam"] = next((_SEAMS[flag] for flag in _SEAMS if flag in frame.flags), None)
     if dumped.locals is not None:
         found["locals"] = dumped.locals
     return found

@@ -7,13 +7,14 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from weft.capture import Capture
 from weft.profile.names import NO_FRAME, escape, process_name, short_file, thread_name
 from weft.profile.quality import Account
-from weft.profile.tables import Profile
+from weft.profile.tables import Profile, View
 from weft.profile.transform import Cost, by_function, by_line, by_state, costs
 from weft.profile.units import amount, duration, share
 from weft.sample import State
@@ -32,22 +33,22 @@ Key = tuple[str, str, int]
 _BAR: Final[list[tuple[str, int | None]]] = [("", BAR_WIDTH)]
 
 
-def render(capture: Capture, *, idle: bool, terminal: bool) -> Iterator[bytes]:
+def render(capture: Capture, view: View, *, terminal: bool) -> Iterator[bytes]:
     """The report; in colours and as wide as the terminal if it goes to one."""
     from rich.console import Console
 
     out = io.StringIO()
     width = shutil.get_terminal_size((FILE_WIDTH, 24)).columns if terminal else FILE_WIDTH
     console = Console(file=out, width=width, force_terminal=terminal, highlight=False, markup=False, emoji=False)
-    for part in _parts(capture, idle=idle, bars=width >= NARROW):
+    for part in _parts(capture, view, bars=width >= NARROW):
         console.print(part)
     text = out.getvalue() if terminal else "".join(line.rstrip() + "\n" for line in out.getvalue().splitlines())
     yield text.encode()
 
 
-def _parts(capture: Capture, *, idle: bool, bars: bool) -> Iterator[RenderableType]:
-    everything = Profile.from_capture(capture, idle=True)
-    profile = everything if idle else everything.active()
+def _parts(capture: Capture, view: View, *, bars: bool) -> Iterator[RenderableType]:
+    everything = Profile.from_capture(capture, replace(view, idle=True))
+    profile = everything if view.idle else everything.active()
     yield from _header(profile)
     if profile.weight_ns == 0:
         yield ""

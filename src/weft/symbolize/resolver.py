@@ -60,7 +60,8 @@ class Resolver:
     def _frame(self, function: str, file: str = "", line: int = 0) -> Frame:
         hidden = is_machinery(function, interpreter=self._module.is_interpreter)
         flags = FrameFlag.MACHINERY if hidden else NO_FLAGS
-        return Frame(FrameKind.NATIVE, function, file if line else "", line, flags=flags, module=self._module.path)
+        path = self._module.path
+        return Frame(FrameKind.NATIVE, function, file if line else path, line, flags=flags, module=path)
 
     def _symbol(self, address: int) -> str | None:
         """Return the name of the smallest function that holds the address."""

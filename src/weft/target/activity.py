@@ -16,6 +16,8 @@ class Activity:
     stopped: bool = False  # by SIGSTOP, or by a tracer
     syscall: int | None = None
     first_argument: int = 0
+    stack_pointer: int = 0  # of one that is blocked, in user mode
+    pc: int = 0
     switches: int | None = None  # how often it was switched in; None where the kernel does not count
 
     def waits_on(self, ranges: list[range]) -> bool:
@@ -53,8 +55,14 @@ def thread_activity(pid: int, tid: int) -> Activity | None:
         stopped=letter in (b"T", b"t"),
         syscall=number if number >= 0 else None,
         first_argument=int(words[1], 16) if number >= 0 else 0,
+        stack_pointer=_number(words[-2:-1]) if not running else 0,
+        pc=_number(words[-1:]) if not running else 0,
         switches=switches,
     )
+
+
+def _number(words: list[bytes]) -> int:
+    return int(words[0], 16) if words else 0
 
 
 def _switches(task: Path) -> int | None:

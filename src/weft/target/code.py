@@ -6,8 +6,9 @@ what is known of its symbols.
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Iterable
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -19,6 +20,7 @@ from weft.target.target import Target
 from weft.target.unwinding import table_of
 
 _VDSO = "[vdso]"
+_FIRST = re.compile(r"/(libc|libpthread|ld)[.-][^/]*$|^\[vdso\]$")  # some of it is in every stack
 # Up to 2.7, and from 3.6 on; what the compiler has put aside of it as unlikely has a symbol of its own.
 _EVAL_LOOPS = ("PyEval_EvalFrameEx", "_PyEval_EvalFrameDefault", "_PyEval_EvalFrameDefault.cold")
 _RUNTIME = ("_PyRuntime", "_PyThreadState_Current", "Py_Initialize")
@@ -54,9 +56,15 @@ class _Place:
     def holds(self, pc: int) -> bool:
         return any(mapping.start <= pc < mapping.end for mapping in self.code)
 
+    def urgency(self) -> tuple[bool, int]:
+        return not _FIRST.search(self.module.path), sum(mapping.end - mapping.start for mapping in self.code)
+
 
 class CodeBook:
-    """The modules of all processes of a recording, or of the one that is dumped. For use from any thread."""
+    """The modules of all processes of a recording, or of the one that is dumped. For use from any thread.
+
+    Modules have numbers in the order in which they are found, which native code takes for theirs.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -64,19 +72,21 @@ class CodeBook:
         self._places: dict[int, dict[tuple[str, int, int], _Place | None]] = {}  # by pid
         self.modules: dict[int, CodeModule] = {}
 
-    def map_of(self, target: Target, load: Iterable[str] = (), pc: int | None = None) -> _native.CodeMap:
+    def map_of(self, target: Target, pc: int | None = None, within_s: float = 0.0) -> _native.CodeMap:
         """Return the code of a target as it is mapped now, with the tables that are there.
 
-        Tables are made for the interpreter, for modules whose path has one of `load` in it, and for the one that `pc`
-        lies in. TargetError.
+        Tables are made for the interpreter, and for the module that `pc` lies in; then for the others, for as long as
+        that takes `within_s`: the C library's first, and small ones before large ones. TargetError.
         """
+        deadline = time.monotonic() + within_s
         with self._lock:
             places = self._look(target)
             code = _native.CodeMap()
-            for place in places:
+            for place in sorted(places, key=_Place.urgency):
                 wanted = pc is not None and place.holds(pc)
-                if place.module.table is None and (wanted or any(name in place.module.path for name in load)):
+                if place.module.table is None and (wanted or time.monotonic() < deadline):
                     self._load(target, place)
+            for place in places:
                 for mapping in place.code:
                     bias = place.image.bias
                     code.add(mapping.start, mapping.end, bias, place.module.number, place.module.table)
