@@ -27,11 +27,6 @@ _STYLES: dict[str, dict[str, Any]] = {
     "native": {"fg": "cyan"},
     "local": {"dim": True},
 }
-    "title": {"bold": True},
-    "thread": {"bold": True},
-    "local": {"dim": True},
-    "native": {"fg": "cyan"},
-}
 
 
 @click.command(epilog=EPILOG)
