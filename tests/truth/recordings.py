@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from weft import Capture, Collector, Mode, Options, Profile, record_process
 from weft.profile.tables import View
-from weft.sample import Frame, State
+from weft.sample import Frame, FrameKind, State
+
+# Of native stacks: code whose unwind table is still being made, and threads that had moved since their registers were told.
+NATIVE_LOSSES = ("no-unwind-info", "no-registers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +40,10 @@ def record(
     return path
 
 
-def stacks_of(path: Path) -> list[Sampled]:
-    """Every distinct stack of a capture, blocked ones included."""
+def woven_stacks_of(path: Path) -> list[Sampled]:
+    """Every distinct stack of a capture, blocked ones and all frames included."""
     with Capture(path) as capture:
-        profile = Profile.from_capture(capture, View(idle=True))
+        profile = Profile.from_capture(capture, View(idle=True, all_frames=True))
     return [
         Sampled(
             total.thread,
@@ -50,6 +53,14 @@ def stacks_of(path: Path) -> list[Sampled]:
             total.weight_ns,
         )
         for total in profile.totals
+    ]
+
+
+def stacks_of(path: Path) -> list[Sampled]:
+    """The same, their Python frames alone."""
+    return [
+        replace(sampled, frames=tuple(frame for frame in sampled.frames if frame.kind is FrameKind.PYTHON))
+        for sampled in woven_stacks_of(path)
     ]
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from interpreters import Interpreter, all_interpreters
 from privileges import PERF_EVENT_OPEN, filtered, ordinary
-from recordings import account_of, losses_of, record, stacks_of
+from recordings import NATIVE_LOSSES, account_of, losses_of, record, stacks_of
 from running import StartTarget
 from storm_grammar import violation
 from weft_command import run_weft
@@ -40,7 +40,8 @@ def assert_legal(interpreter: Interpreter, capture: Path, *losses: str) -> dict[
     assert account["stacks_whole"] >= ENOUGH
     assert account["stacks_truncated"] == 0
     assert len(stacks) > 100, "a storm shows many different stacks"
-    assert set(losses_of(capture)) <= {"late", "spared", "unseen", *losses}
+    assert set(losses_of(capture)) <= {"late", "spared", "unseen", *NATIVE_LOSSES, *losses}
+    assert account["native_truncated"] < 0.02 * account["samples_taken"]
     print(f"{interpreter.name}: {account['samples_taken']:,} samples, none impossible")
     return account
 
