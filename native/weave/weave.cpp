@@ -76,58 +76,54 @@ bool Weaver::is_learned(Address distance) {
     return found == distances_.begin();
 }
 
-// Up to 3.10: an activation keeps the pointer to its one frame in a register, or in one place of its stack frame. The newest
-// one may not have linked its frame yet, or have unlinked it already.
+// Up to 3.10: an activation keeps the pointer to its one frame in a register, or in its stack frame, and nearly always in the
+// same place. The newest one may not have linked its frame yet, or have unlinked it already.
 void Weaver::pair_by_value(const PythonStack& python, const NativeStack& native, StackCopy& words) {
-    if (python.segments.empty() || activations_.empty()) {
-        return;
-    }
-    if (!slot_ || !all_hold(*slot_, python, native, words)) {
-        const std::optional<Slot> other = find_slot(python, native, words);
-        if (!other) {
-            return;
-        }
-        slot_ = other;
-    }
-    const std::size_t more = activations_.size() > python.segments.size() ? 1 : 0;
-    const std::size_t count = std::min(python.segments.size(), activations_.size() - more);
-    for (std::size_t i = 0; i < count; ++i) {
-        seams_.push_back({activations_[i + more], Proof::kProven});
-    }
-}
-
-bool Weaver::all_hold(const Slot& slot, const PythonStack& python, const NativeStack& native, StackCopy& words) const {
     const std::size_t segments = python.segments.size();
     const std::size_t more = activations_.size() > segments ? 1 : 0;
     // Where either stack ends early, what there is of both has to agree.
     const bool cut = native.loss != Loss::kNone || python.loss != Loss::kNone;
     if (!cut && activations_.size() != segments + more) {
-        return false;
+        return;
     }
     for (std::size_t i = 0; i < segments && i + more < activations_.size(); ++i) {
-        const NativeFrame& frame = native.frames[activations_[i + more]];
-        const auto value =
-            slot.in_register ? std::optional(frame.preserved[slot.preserved]) : value_of(frame, slot.offset, words);
-        if (value != python.segments[i].anchor) {
-            return false;
+        const std::uint32_t at = activations_[i + more];
+        const bool held = is_held(python.segments[i].anchor, native.frames[at], words);
+        if (!held && cut) {
+            return;
         }
+        seams_.push_back({at, held ? Proof::kProven : Proof::kCounted});
     }
-    return activations_.size() > more;
 }
 
-std::optional<Weaver::Slot> Weaver::find_slot(const PythonStack& python, const NativeStack& native,
-                                              StackCopy& words) const {
+// Whether a native frame keeps this pointer.
+bool Weaver::is_held(Address pointer, const NativeFrame& frame, StackCopy& words) {
+    const auto holds = [&](const Slot& slot) {
+        const auto value =
+            slot.in_register ? std::optional(frame.preserved[slot.preserved]) : value_of(frame, slot.offset, words);
+        return value == pointer;
+    };
+    if (slot_ && holds(*slot_)) {
+        return true;
+    }
+    const auto found = [&](const Slot& slot) {
+        if (!holds(slot)) {
+            return false;
+        }
+        slot_ = slot;
+        return true;
+    };
     for (std::uint32_t i = 0; i < kPreserved.size(); ++i) {
-        if (const Slot slot{true, i, 0}; all_hold(slot, python, native, words)) {
-            return slot;
+        if (found({true, i, 0})) {
+            return true;
         }
     }
     for (std::int32_t offset = -8; offset >= -kMaxSlot; offset -= 8) {
-        if (const Slot slot{false, 0, offset}; all_hold(slot, python, native, words)) {
-            return slot;
+        if (found({false, 0, offset})) {
+            return true;
         }
     }
-    return std::nullopt;
+    return false;
 }
 
 // Without anchors, if there are as many activations as segments, or one more that has not linked its frame.

@@ -67,8 +67,7 @@ class Weaver {
     void pair_by_value(const PythonStack& python, const NativeStack& native, StackCopy& words);
     void pair_by_count(const PythonStack& python);
     bool is_learned(Address distance);
-    bool all_hold(const Slot& slot, const PythonStack& python, const NativeStack& native, StackCopy& words) const;
-    std::optional<Slot> find_slot(const PythonStack& python, const NativeStack& native, StackCopy& words) const;
+    bool is_held(Address pointer, const NativeFrame& frame, StackCopy& words);
     void lay(const PythonStack& python, const NativeStack& native, WovenStack& woven) const;
 
     bool anchors_are_addresses_;
