@@ -105,6 +105,9 @@ class PythonReader {
         if (registers.has(Register::kReturn)) {
             unwind(words, code, registers, native);
         }
+        const Loss loss = native.loss;
+        const Address unknown =
+            native.frames.empty() || native.frames.back().place.table != nullptr ? 0 : native.frames.back().lookup();
         WovenStack woven;
         weaver_.weave(python, native, code, words, woven);
         nb::list frames;
@@ -122,9 +125,7 @@ class PythonReader {
                 case WovenFrame::Kind::kMarker: frames.append(nb::make_tuple(kind, kLossNames[frame.index])); break;
             }
         }
-        const Address unknown =
-            native.frames.empty() || native.frames.back().place.table != nullptr ? 0 : native.frames.back().lookup();
-        return nb::make_tuple(frames, kLossNames[static_cast<std::size_t>(native.loss)], unknown);
+        return nb::make_tuple(frames, kLossNames[static_cast<std::size_t>(loss)], unknown);
     }
 
     // Code objects that stacks since the last call have named for the first time.

@@ -34,9 +34,7 @@ void end_segment(PythonStack& stack, Address anchor) {
 FrameWalker::FrameWalker(const Runtime& runtime) : runtime_(runtime), layout_(runtime.layout()) {}
 
 void FrameWalker::walk(Memory& memory, const ThreadState& state, CodeTable& codes, PythonStack& stack) {
-    stack.frames.clear();
-    stack.segments.clear();
-    stack.anchor = 0;
+    stack.clear();
     Address address = 0;
     stack.loss = read_thread(memory, state, stack, address);
     CycleSearch cycle;

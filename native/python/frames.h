@@ -36,6 +36,14 @@ struct PythonStack {
     // Where the interpreter left its innermost anchor on the C stack; of two thread states of one thread, the one with
     // the lower address is called by the other. 0: this version leaves none.
     Address anchor = 0;
+
+    void clear() {
+        frames.clear();
+        segments.clear();
+        loss = Loss::kNone;
+        unproven = false;
+        anchor = 0;
+    }
 };
 
 class FrameWalker {

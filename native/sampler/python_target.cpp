@@ -78,10 +78,7 @@ void PythonTarget::join(PythonThread& thread) const {
 }
 
 void PythonTarget::walk_states(const PythonThread& thread, const ThreadPosition& position, PythonStack& stack) {
-    stack.frames.clear();
-    stack.segments.clear();
-    stack.loss = Loss::kNone;
-    stack.unproven = false;
+    stack.clear();
     if (threads_.interpreters.size() == 1 && thread.states.size() == 1) {
         walker_.walk(look_, thread.states.front(), codes_, stack);
         return;

@@ -39,7 +39,8 @@ class IdMap {
 // A frame as a number: equal frames have equal ones.
 //
 //   Python  code << 32 | (instruction + 2) << 1 | incomplete
-//   marker  the same, with code 0 and the Loss in place of the instruction: frames are missing here
+//   marker  the same, with code 0 and the Loss in place of the instruction: frames are missing here, of Python, or (where an
+//           incomplete one would be) native ones
 //   native  1 << 63 | proof << 61 | is_return << 60 | module << 47 | address in the module
 class FrameKey {
    public:
@@ -49,7 +50,7 @@ class FrameKey {
         return FrameKey(static_cast<std::uint64_t>(frame.code) << 32 | instruction << 1 |
                         static_cast<std::uint32_t>(frame.incomplete));
     }
-    static FrameKey of(Loss loss) { return of(PythonFrame{0, static_cast<std::int32_t>(loss), false}); }
+    static FrameKey missing(Loss loss, bool native) { return of({0, static_cast<std::int32_t>(loss), native}); }
     static FrameKey of(const NativeFrame& frame, Proof proof) {
         const bool fits = frame.place.module < 1U << 13 && frame.place.address <= kAddress;
         const std::uint64_t module = fits ? frame.place.module : 0;

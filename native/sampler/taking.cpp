@@ -154,8 +154,7 @@ void Sampler::interrupt(SampledThread& thread) {
 Sampler::Look Sampler::look_at(SampledThread& thread, const ThreadPosition& position, PythonStack& stack) {
     SampledProcess& process = thread.process;
     Look look;
-    stack.frames.clear();
-    stack.loss = Loss::kNone;
+    stack.clear();
     if (process.python_state == SampledProcess::Python::kUnknown) {
         look.loss = Loss::kNoRuntime;
         return look;
@@ -184,10 +183,10 @@ void Sampler::weave(SampledThread& thread, const RegisterSet& registers) {
         stack_copy_.begin(native_look_, registers.get(Register::kRsp));
         unwind(stack_copy_, process.code, registers, native_);
     }
-    process.weaver->weave(stack_, native_, process.code, stack_copy_, woven_);
     if (native_.loss == Loss::kNoUnwind && native_.frames.back().place.table == nullptr) {
         ask_for_code(process, native_.frames.back());
     }
+    process.weaver->weave(stack_, native_, process.code, stack_copy_, woven_);
 }
 
 void Sampler::ask_for_code(SampledProcess& process, const NativeFrame& frame) {
@@ -378,7 +377,7 @@ std::uint32_t Sampler::intern(SampledThread& thread) {
     if (stack_.loss != Loss::kNone) {
         ++account.stacks_truncated;
         thread.process.losses.add(stack_.loss, 1, 0);
-        const FrameKey marker = FrameKey::of(stack_.loss);
+        const FrameKey marker = FrameKey::missing(stack_.loss, false);
         root = stacks_.intern({&marker, 1}, 0);
     } else {
         ++account.stacks_whole;
@@ -416,16 +415,19 @@ void Sampler::make_keys(SampledThread& thread) {
             case WovenFrame::Kind::kNative:
                 keys_.push_back(FrameKey::of(native_.frames[frame.index], frame.proof));
                 break;
-            case WovenFrame::Kind::kMarker: keys_.push_back(FrameKey::of(static_cast<Loss>(frame.index))); break;
+            case WovenFrame::Kind::kMarker:
+                keys_.push_back(FrameKey::missing(static_cast<Loss>(frame.index), true));
+                break;
         }
     }
     Account& account = batch_.account;
     account.seams_proven += woven_.seams[static_cast<std::size_t>(Proof::kProven)];
     account.seams_counted += woven_.seams[static_cast<std::size_t>(Proof::kCounted)];
     account.seams_open += woven_.seams[static_cast<std::size_t>(Proof::kOpen)];
-    ++(native_.loss == Loss::kNone ? account.native_whole : account.native_truncated);
-    if (native_.loss != Loss::kNone) {
-        thread.process.losses.add(native_.loss, 1, 0);
+    const bool whole = native_.loss == Loss::kNone && woven_.gaps == 0;
+    ++(whole ? account.native_whole : account.native_truncated);
+    if (!whole) {
+        thread.process.losses.add(native_.loss != Loss::kNone ? native_.loss : Loss::kNoUnwind, 1, 0);
     }
 }
 

@@ -101,10 +101,10 @@ class Step {
 
 }  // namespace
 
-void unwind(StackCopy& words, const CodeMap& code, RegisterSet registers, NativeStack& stack) {
-    stack.frames.clear();
+namespace {
+
+void go_on(StackCopy& words, const CodeMap& code, RegisterSet registers, bool is_return, NativeStack& stack) {
     stack.loss = Loss::kNone;
-    bool is_return = false;
     while (stack.frames.size() < kMaxNativeFrames) {
         NativeFrame& frame = stack.frames.emplace_back();
         frame.pc = registers.get(Register::kReturn);
@@ -142,6 +142,29 @@ void unwind(StackCopy& words, const CodeMap& code, RegisterSet registers, Native
         is_return = !rule.signal;
     }
     stack.loss = Loss::kDepth;
+}
+
+}  // namespace
+
+void unwind(StackCopy& words, const CodeMap& code, RegisterSet registers, NativeStack& stack) {
+    stack.frames.clear();
+    go_on(words, code, registers, false, stack);
+}
+
+bool unwind_caller(StackCopy& words, const CodeMap& code, Address cfa, const CodeMap::Place& place,
+                   NativeStack& stack) {
+    if (place.table == nullptr || stack.frames.size() >= kMaxNativeFrames) {
+        return false;
+    }
+    // What the function has saved lies at the same places all through its body.
+    const RegisterSet unknown;
+    Step step(words, place.table->find(place.address), unknown);
+    const auto caller = step.caller(cfa);
+    if (!caller || code.find(caller->get(Register::kReturn) - 1).table == nullptr) {
+        return false;
+    }
+    go_on(words, code, *caller, true, stack);
+    return true;
 }
 
 }  // namespace weft

@@ -7,6 +7,7 @@ namespace weft {
 namespace {
 
 constexpr std::size_t kMaxDistances = 16;
+constexpr std::uint64_t kLearned = 8;   // activations, before their constant is relied on
 constexpr std::int32_t kMaxSlot = 512;  // bytes from the CFA down
 
 std::optional<std::uint64_t> value_of(const NativeFrame& frame, std::int32_t offset, StackCopy& words) {
@@ -19,17 +20,21 @@ std::optional<std::uint64_t> value_of(const NativeFrame& frame, std::int32_t off
 Weaver::Weaver(const Layout& layout)
     : anchors_are_addresses_(layout.frame_is_entry != kAbsent || layout.frame_owner_shim != kAbsent) {}
 
-void Weaver::weave(const PythonStack& python, const NativeStack& native, const CodeMap& code, StackCopy& words,
+void Weaver::weave(const PythonStack& python, NativeStack& native, const CodeMap& code, StackCopy& words,
                    WovenStack& woven) {
     seams_.clear();
     activations_.clear();
-    for (std::uint32_t i = 0; i < native.frames.size(); ++i) {
-        if (code.is_eval_loop(native.frames[i].lookup())) {
-            activations_.push_back(i);
-        }
-    }
+    find_activations(native, code, 0);
     if (anchors_are_addresses_) {
-        pair_by_address(python, native);
+        pair_by_address(python, native, 0);
+        while (seams_.size() < python.segments.size() && native.loss == Loss::kNoUnwind) {
+            const auto behind = static_cast<std::uint32_t>(native.frames.size());
+            if (!cross_gap(python.segments[seams_.size()].anchor, native, code, words)) {
+                break;
+            }
+            find_activations(native, code, behind);
+            pair_by_address(python, native, behind);
+        }
     } else {
         pair_by_value(python, native, words);
     }
@@ -39,10 +44,18 @@ void Weaver::weave(const PythonStack& python, const NativeStack& native, const C
     lay(python, native, woven);
 }
 
+void Weaver::find_activations(const NativeStack& native, const CodeMap& code, std::uint32_t from) {
+    for (std::uint32_t i = from; i < native.frames.size(); ++i) {
+        if (code.is_eval_loop(native.frames[i].lookup())) {
+            activations_.push_back(i);
+        }
+    }
+}
+
 // Each anchor lies in one activation, and those of outer segments in outer ones.
-void Weaver::pair_by_address(const PythonStack& python, const NativeStack& native) {
-    std::uint32_t next = 0;
-    for (const Segment& segment : python.segments) {
+void Weaver::pair_by_address(const PythonStack& python, const NativeStack& native, std::uint32_t next) {
+    for (std::size_t i = seams_.size(); i < python.segments.size(); ++i) {
+        const Segment& segment = python.segments[i];
         std::uint32_t at = next;
         while (at < native.frames.size() && !native.frames[at].holds(segment.anchor)) {
             ++at;
@@ -50,30 +63,50 @@ void Weaver::pair_by_address(const PythonStack& python, const NativeStack& nativ
         if (at == native.frames.size()) {
             return;
         }
-        const bool expected = is_learned(native.frames[at].cfa - segment.anchor);
+        const bool expected = is_learned(native.frames[at].cfa - segment.anchor,
+                                         native.frames[at].is_return ? native.frames[at].place : CodeMap::Place{});
         // An activation that is passed over has no segment: it has just begun, or is about to end.
         const auto passed = std::ranges::lower_bound(activations_, next);
-        const bool skips = next != 0 && passed != activations_.end() && *passed < at;
+        const bool skips = !seams_.empty() && passed != activations_.end() && *passed < at;
         seams_.push_back({at, expected && !skips ? Proof::kProven : Proof::kOpen});
         next = at + 1;
     }
 }
 
 // Whether anchors are at this distance in most activations: it is one constant for each binary.
-bool Weaver::is_learned(Address distance) {
+bool Weaver::is_learned(Address distance, const CodeMap::Place& place) {
     auto found = std::ranges::find(distances_, distance, &Distance::bytes);
     if (found == distances_.end()) {
         if (distances_.size() == kMaxDistances) {
             distances_.pop_back();
         }
-        found = distances_.insert(distances_.end(), {distance, 0});
+        found = distances_.insert(distances_.end(), {distance, 0, {}});
     }
     ++found->seen;
+    if (place.table != nullptr) {
+        found->place = place;
+    }
     while (found != distances_.begin() && found->seen > std::prev(found)->seen) {
         std::iter_swap(found, std::prev(found));
         --found;
     }
     return found == distances_.begin();
+}
+
+// The activation of this anchor lies in or behind code that cannot be unwound. But its CFA is known, and what it has saved.
+bool Weaver::cross_gap(Address anchor, NativeStack& native, const CodeMap& code, StackCopy& words) {
+    if (distances_.empty() || distances_.front().seen < kLearned || native.frames.empty() ||
+        anchor < native.frames.back().stack_pointer) {
+        return false;
+    }
+    const Loss loss = native.loss;
+    const auto behind = static_cast<std::uint32_t>(native.frames.size());
+    const Distance& distance = distances_.front();
+    if (!unwind_caller(words, code, anchor + distance.bytes, distance.place, native)) {
+        return false;
+    }
+    seams_.push_back({behind, Proof::kOpen, loss});
+    return true;
 }
 
 // Up to 3.10: an activation keeps the pointer to its one frame in a register, or in its stack frame, and nearly always in the
@@ -146,6 +179,7 @@ void Weaver::pair_by_count(const PythonStack& python) {
 void Weaver::lay(const PythonStack& python, const NativeStack& native, WovenStack& woven) const {
     woven.frames.clear();
     woven.seams = {};
+    woven.gaps = 0;
     std::uint32_t next_native = 0;
     std::uint32_t next_python = 0;
     const auto lay_native = [&](std::size_t to) {
@@ -159,10 +193,17 @@ void Weaver::lay(const PythonStack& python, const NativeStack& native, WovenStac
         }
     };
     for (std::size_t i = 0; i < seams_.size(); ++i) {
-        lay_native(seams_[i].native);
+        const Seam& seam = seams_[i];
+        lay_native(seam.native);
+        ++woven.seams[static_cast<std::size_t>(seam.proof)];
+        if (seam.gap != Loss::kNone) {
+            ++woven.gaps;
+            woven.frames.push_back({WovenFrame::Kind::kMarker, seam.proof, static_cast<std::uint32_t>(seam.gap)});
+        }
         lay_python(python.segments[i].end);
-        woven.frames.push_back({WovenFrame::Kind::kNative, seams_[i].proof, next_native++});
-        ++woven.seams[static_cast<std::size_t>(seams_[i].proof)];
+        if (seam.gap == Loss::kNone) {
+            woven.frames.push_back({WovenFrame::Kind::kNative, seam.proof, next_native++});
+        }
     }
     lay_native(native.frames.size());
     const bool open = next_python < python.frames.size();

@@ -40,6 +40,7 @@ struct WovenFrame {
 struct WovenStack {
     std::vector<WovenFrame> frames;              // innermost first
     std::array<std::uint64_t, kProofs> seams{};  // how many of each proof
+    std::uint64_t gaps = 0;                      // in the native stack, but for what is missing at its end
 };
 
 // Weaves the stacks of one process, and learns where its interpreter keeps its anchors.
@@ -48,7 +49,8 @@ class Weaver {
     explicit Weaver(const Layout& layout);
 
     // `words`: the copy of the stack that `native` was unwound with.
-    void weave(const PythonStack& python, const NativeStack& native, const CodeMap& code, StackCopy& words,
+    // Where code cannot be unwound, the native stack ends; behind the activation whose anchor comes next, it goes on.
+    void weave(const PythonStack& python, NativeStack& native, const CodeMap& code, StackCopy& words,
                WovenStack& woven);
 
    private:
@@ -59,14 +61,17 @@ class Weaver {
         std::int32_t offset = 0;      // from the CFA
     };
     struct Seam {
-        std::uint32_t native = 0;  // index of the activation
+        std::uint32_t native = 0;  // index of the activation; or of its caller, where it lies in a gap
         Proof proof = Proof::kNone;
+        Loss gap = Loss::kNone;  // why there are no native frames before `native`
     };
 
-    void pair_by_address(const PythonStack& python, const NativeStack& native);
+    void find_activations(const NativeStack& native, const CodeMap& code, std::uint32_t from);
+    void pair_by_address(const PythonStack& python, const NativeStack& native, std::uint32_t next);
+    bool cross_gap(Address anchor, NativeStack& native, const CodeMap& code, StackCopy& words);
     void pair_by_value(const PythonStack& python, const NativeStack& native, StackCopy& words);
     void pair_by_count(const PythonStack& python);
-    bool is_learned(Address distance);
+    bool is_learned(Address distance, const CodeMap::Place& place);
     bool is_held(Address pointer, const NativeFrame& frame, StackCopy& words);
     void lay(const PythonStack& python, const NativeStack& native, WovenStack& woven) const;
 
@@ -75,6 +80,7 @@ class Weaver {
     struct Distance {
         Address bytes = 0;
         std::uint64_t seen = 0;
+        CodeMap::Place place;  // in an activation that has called something
     };
     std::vector<Distance> distances_;
     std::optional<Slot> slot_;

@@ -22,7 +22,7 @@ from weft.cpython.locate import Runtime, find_runtime, wait_for_runtime
 from weft.cpython.objects import ObjectError
 from weft.cpython.threads import ThreadState, gil_ranges, join, thread_names
 from weft.errors import CoreFileError, LayoutError, MemoryReadError, NotPythonError, TargetExitedError
-from weft.sample import PROOFS, Frame, FrameKind, State
+from weft.sample import PROOFS, Frame, FrameKind, State, marker
 from weft.symbolize.resolver import Resolver
 from weft.target.activity import Activity, thread_activity
 from weft.target.code import CodeBook
@@ -303,7 +303,7 @@ class _Reader:
                     seam = replace(inner, flags=inner.flags | PROOFS[proof])
                     yield from (DumpedFrame(frame, address=address) for frame in (seam, *outer))
                 case _, [loss]:
-                    yield DumpedFrame(Frame(FrameKind.MARKER, f"[truncated: {loss}]", "", 0))
+                    yield DumpedFrame(marker(loss, native=True))
 
 
 class _LiveThread:
@@ -317,19 +317,26 @@ class _LiveThread:
     def dump(self, name: str, names: dict[int, str]) -> DumpedThread | None:
         """Read it, the least intrusive way that proves its stack; None: it has gone."""
         activity = thread_activity(self._pid, self._tid)
+        standing: DumpedThread | None = None
         for _ in range(_ATTEMPTS):
             if activity is None or activity.running:
                 break
             stack = self._read(_blocked_registers(activity))
             before, activity = activity, thread_activity(self._pid, self._tid)
             if activity is not None and before.is_followed_by(activity):
-                return self._reader.thread(self._tid, name, names, before, stack, proven=True)
+                standing = self._reader.thread(self._tid, name, names, before, stack, proven=True)
+                break
+        if standing is not None and standing.native_loss is None:
+            return standing
         if activity is None:
             return None
+        # It runs; or some of its native frames need registers that only a stopped thread shows.
         with _stopped(self._tid) as thread:
             if thread.result is _native.StopResult.GONE:
                 return None
             proven = thread.result is _native.StopResult.STOPPED
+            if standing is not None and not proven:
+                return standing
             stack = self._read(thread.registers) if proven else self._read_moving()
         return self._reader.thread(self._tid, name, names, activity, stack, proven=proven)
 

@@ -58,3 +58,9 @@ class Frame:
     end_column: int = 0
     flags: FrameFlag = NO_FLAGS
     module: str = ""  # the path of the file that native code lies in
+
+
+def marker(loss: str, *, native: bool) -> Frame:
+    """Return what stands in a stack for frames that are missing; `loss`: a name of _native.LOSSES."""
+    words = "native frames missing" if native else "truncated"
+    return Frame(FrameKind.MARKER, f"[{words}: {loss}]", "", 0)

@@ -307,8 +307,8 @@ void stacks_tell_extremes_apart() {
     beyond.pc = 0x7f0000000001;
     NativeFrame nobodys;
     nobodys.pc = 0x7f0000000002;
-    const Frames all = {FrameKey::of(Loss::kUnreadable),
-                        FrameKey::of(Loss::kCycle),
+    const Frames all = {FrameKey::missing(Loss::kUnreadable, false),
+                        FrameKey::missing(Loss::kUnreadable, true),
                         FrameKey::of(PythonFrame{1, -2, false}),
                         FrameKey::of(PythonFrame{1, -2, true}),
                         FrameKey::of(PythonFrame{1, 1 << 28, false}),

@@ -13,7 +13,7 @@ from weft.collect.sampler import Event, EventKind, events_of
 from weft.cpython.codes import Code
 from weft.cpython.locate import Runtime
 from weft.errors import MemoryReadError, TargetError
-from weft.sample import PROOFS, Frame, FrameKind
+from weft.sample import PROOFS, Frame, marker
 from weft.target.code import CodeBook
 from weft.target.elf import ElfError, Image
 from weft.target.maps import modules
@@ -172,8 +172,8 @@ class Recorder:
             self._capture.add_module(number, module.path, module.build_id)
 
     def _frame(self, codes: dict[int, Code], code_id: int, instruction: int, *, incomplete: bool) -> Frame:
-        if code_id == 0:  # a marker: the stack above it was cut off from its root
-            return Frame(FrameKind.MARKER, f"[truncated: {_native.LOSSES[instruction]}]", "", 0)
+        if code_id == 0:
+            return marker(_native.LOSSES[instruction], native=incomplete)
         code = codes.get(code_id) or next(
             recorded.codes[code_id] for recorded in self._processes.values() if code_id in recorded.codes
         )
