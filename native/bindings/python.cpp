@@ -87,7 +87,7 @@ class PythonReader {
     //   1  module, address in it, whether it is of a call, proof
     //   2  loss
     // and the address of code that the map does not know, 0 if there was none.
-    nb::tuple weave(const std::vector<State>& states, const CodeMap& code, const RegisterSet& registers) {
+    nb::tuple weave(const std::vector<State>& states, CodeMap& code, const RegisterSet& registers) {
         PythonStack python;
         for (const State& state : states) {
             const PythonStack part = walk(state);

@@ -81,7 +81,7 @@ nb::dict losses(const UnwindTable& table) {
 }
 
 // (pc, stack pointer, CFA, whether the pc is a return address) of each frame, innermost first; and the loss or None.
-nb::tuple unwind_all(Memory& memory, const CodeMap& code, const RegisterSet& registers) {
+nb::tuple unwind_all(Memory& memory, CodeMap& code, const RegisterSet& registers) {
     NativeStack stack;
     {
         const nb::gil_scoped_release release;

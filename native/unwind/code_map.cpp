@@ -23,20 +23,42 @@ void CodeMap::add(Address begin, Address end, Address bias, std::uint32_t module
     kept.push_back({{begin, end}, bias, module, std::move(table)});
     std::ranges::sort(kept, {}, [](const Mapping& mapping) { return mapping.range.begin; });
     mappings_ = std::move(kept);
+    remembered_.clear();
 }
 
-CodeMap::Place CodeMap::find(Address pc) const {
+void CodeMap::add_eval_loop(Address begin, Address end) {
+    eval_loops_.push_back({begin, end});
+    remembered_.clear();
+}
+
+const CodeMap::Place& CodeMap::find(Address pc) {
+    if (remembered_.empty()) {
+        remembered_.resize(std::size_t{1} << kRememberedBits);
+    }
+    Remembered& slot = remembered_[(pc * 0x9e3779b97f4a7c15ULL) >> (64 - kRememberedBits)];
+    if (slot.pc != pc) {
+        slot = {pc, search(pc)};
+    }
+    return slot.place;
+}
+
+CodeMap::Place CodeMap::search(Address pc) const {
     const auto after =
         std::ranges::upper_bound(mappings_, pc, {}, [](const Mapping& mapping) { return mapping.range.begin; });
     if (after == mappings_.begin()) {
         return {};
     }
     const Mapping& mapping = *std::prev(after);
-    return pc < mapping.range.end ? Place{mapping.module, pc - mapping.bias, mapping.table.get()} : Place{};
-}
-
-bool CodeMap::is_eval_loop(Address pc) const {
-    return std::ranges::any_of(eval_loops_, [&](const Range& range) { return pc >= range.begin && pc < range.end; });
+    if (pc >= mapping.range.end) {
+        return {};
+    }
+    Place place{mapping.module, pc - mapping.bias, mapping.table.get(), nullptr, false};
+    if (place.table != nullptr) {
+        place.rule = &place.table->find(place.address);
+    }
+    place.eval_loop =
+        std::ranges::any_of(eval_loops_, [&](const Range& range) { return pc >= range.begin && pc < range.end; });
+    return place;
 }
 
 }  // namespace weft

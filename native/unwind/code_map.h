@@ -16,16 +16,18 @@ class CodeMap {
         std::uint32_t module = 0;            // whose code it is, in the numbers of whoever made the map; 0: nobody's
         std::uint64_t address = 0;           // in the module
         const UnwindTable* table = nullptr;  // null: not there yet
+        const UnwindRule* rule = nullptr;    // that holds there; null without a table
+        bool eval_loop = false;              // it is the interpreter's eval loop, as far as its symbols tell
     };
 
     // `bias`: what is added to the module's own addresses. A later mapping replaces what it covers of earlier ones.
     void add(Address begin, Address end, Address bias, std::uint32_t module, std::shared_ptr<const UnwindTable> table);
 
-    // The interpreter's eval loop, as far as its symbols tell.
-    void add_eval_loop(Address begin, Address end) { eval_loops_.push_back({begin, end}); }
+    void add_eval_loop(Address begin, Address end);
 
-    Place find(Address pc) const;
-    bool is_eval_loop(Address pc) const;
+    // The place of an instruction. Not for two threads at once: what is found is remembered, since samples meet the same few
+    // hundred places again and again, and the tables are in no cache by then.
+    const Place& find(Address pc);
 
    private:
     struct Range {
@@ -38,8 +40,17 @@ class CodeMap {
         std::uint32_t module = 0;
         std::shared_ptr<const UnwindTable> table;
     };
+    struct Remembered {
+        Address pc = 0;
+        Place place;
+    };
+    static constexpr unsigned kRememberedBits = 10;
+
+    Place search(Address pc) const;
+
     std::vector<Mapping> mappings_;  // by their begin; they do not overlap
     std::vector<Range> eval_loops_;
+    std::vector<Remembered> remembered_;  // by a hash of the pc
 };
 
 }  // namespace weft

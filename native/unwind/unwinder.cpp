@@ -103,7 +103,7 @@ class Step {
 
 namespace {
 
-void go_on(StackCopy& words, const CodeMap& code, RegisterSet registers, bool is_return, NativeStack& stack) {
+void go_on(StackCopy& words, CodeMap& code, RegisterSet registers, bool is_return, NativeStack& stack) {
     stack.loss = Loss::kNone;
     while (stack.frames.size() < kMaxNativeFrames) {
         NativeFrame& frame = stack.frames.emplace_back();
@@ -118,7 +118,7 @@ void go_on(StackCopy& words, const CodeMap& code, RegisterSet registers, bool is
             stack.loss = Loss::kNoUnwind;
             return;
         }
-        const UnwindRule& rule = frame.place.table->find(frame.place.address);
+        const UnwindRule& rule = *frame.place.rule;
         if (rule.cfa == UnwindRule::Cfa::kEnd) {
             return;
         }
@@ -146,19 +146,18 @@ void go_on(StackCopy& words, const CodeMap& code, RegisterSet registers, bool is
 
 }  // namespace
 
-void unwind(StackCopy& words, const CodeMap& code, RegisterSet registers, NativeStack& stack) {
+void unwind(StackCopy& words, CodeMap& code, RegisterSet registers, NativeStack& stack) {
     stack.frames.clear();
     go_on(words, code, registers, false, stack);
 }
 
-bool unwind_caller(StackCopy& words, const CodeMap& code, Address cfa, const CodeMap::Place& place,
-                   NativeStack& stack) {
+bool unwind_caller(StackCopy& words, CodeMap& code, Address cfa, const CodeMap::Place& place, NativeStack& stack) {
     if (place.table == nullptr || stack.frames.size() >= kMaxNativeFrames) {
         return false;
     }
     // What the function has saved lies at the same places all through its body.
     const RegisterSet unknown;
-    Step step(words, place.table->find(place.address), unknown);
+    Step step(words, *place.rule, unknown);
     const auto caller = step.caller(cfa);
     if (!caller || code.find(caller->get(Register::kReturn) - 1).table == nullptr) {
         return false;

@@ -34,10 +34,10 @@ struct NativeStack {
 };
 
 // The stack of a thread that stands still with these registers; `words` begins at its stack pointer.
-void unwind(StackCopy& words, const CodeMap& code, RegisterSet registers, NativeStack& stack);
+void unwind(StackCopy& words, CodeMap& code, RegisterSet registers, NativeStack& stack);
 
 // Goes on behind a gap: with the caller of a frame of which its CFA is known, and `place`, somewhere in the body of its
 // function. False, and nothing is changed, if that leads nowhere.
-bool unwind_caller(StackCopy& words, const CodeMap& code, Address cfa, const CodeMap::Place& place, NativeStack& stack);
+bool unwind_caller(StackCopy& words, CodeMap& code, Address cfa, const CodeMap::Place& place, NativeStack& stack);
 
 }  // namespace weft

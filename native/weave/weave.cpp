@@ -20,11 +20,10 @@ std::optional<std::uint64_t> value_of(const NativeFrame& frame, std::int32_t off
 Weaver::Weaver(const Layout& layout)
     : anchors_are_addresses_(layout.frame_is_entry != kAbsent || layout.frame_owner_shim != kAbsent) {}
 
-void Weaver::weave(const PythonStack& python, NativeStack& native, const CodeMap& code, StackCopy& words,
-                   WovenStack& woven) {
+void Weaver::weave(const PythonStack& python, NativeStack& native, CodeMap& code, StackCopy& words, WovenStack& woven) {
     seams_.clear();
     activations_.clear();
-    find_activations(native, code, 0);
+    find_activations(native, 0);
     if (anchors_are_addresses_) {
         pair_by_address(python, native, 0);
         while (seams_.size() < python.segments.size() && native.loss == Loss::kNoUnwind) {
@@ -32,7 +31,7 @@ void Weaver::weave(const PythonStack& python, NativeStack& native, const CodeMap
             if (!cross_gap(python.segments[seams_.size()].anchor, native, code, words)) {
                 break;
             }
-            find_activations(native, code, behind);
+            find_activations(native, behind);
             pair_by_address(python, native, behind);
         }
     } else {
@@ -44,9 +43,9 @@ void Weaver::weave(const PythonStack& python, NativeStack& native, const CodeMap
     lay(python, native, woven);
 }
 
-void Weaver::find_activations(const NativeStack& native, const CodeMap& code, std::uint32_t from) {
+void Weaver::find_activations(const NativeStack& native, std::uint32_t from) {
     for (std::uint32_t i = from; i < native.frames.size(); ++i) {
-        if (code.is_eval_loop(native.frames[i].lookup())) {
+        if (native.frames[i].place.eval_loop) {
             activations_.push_back(i);
         }
     }
@@ -94,7 +93,7 @@ bool Weaver::is_learned(Address distance, const CodeMap::Place& place) {
 }
 
 // The activation of this anchor lies in or behind code that cannot be unwound. But its CFA is known, and what it has saved.
-bool Weaver::cross_gap(Address anchor, NativeStack& native, const CodeMap& code, StackCopy& words) {
+bool Weaver::cross_gap(Address anchor, NativeStack& native, CodeMap& code, StackCopy& words) {
     if (distances_.empty() || distances_.front().seen < kLearned || native.frames.empty() ||
         anchor < native.frames.back().stack_pointer) {
         return false;

@@ -50,8 +50,7 @@ class Weaver {
 
     // `words`: the copy of the stack that `native` was unwound with.
     // Where code cannot be unwound, the native stack ends; behind the activation whose anchor comes next, it goes on.
-    void weave(const PythonStack& python, NativeStack& native, const CodeMap& code, StackCopy& words,
-               WovenStack& woven);
+    void weave(const PythonStack& python, NativeStack& native, CodeMap& code, StackCopy& words, WovenStack& woven);
 
    private:
     // Where an activation keeps the pointer to its frame, up to 3.10.
@@ -66,9 +65,9 @@ class Weaver {
         Loss gap = Loss::kNone;  // why there are no native frames before `native`
     };
 
-    void find_activations(const NativeStack& native, const CodeMap& code, std::uint32_t from);
+    void find_activations(const NativeStack& native, std::uint32_t from);
     void pair_by_address(const PythonStack& python, const NativeStack& native, std::uint32_t next);
-    bool cross_gap(Address anchor, NativeStack& native, const CodeMap& code, StackCopy& words);
+    bool cross_gap(Address anchor, NativeStack& native, CodeMap& code, StackCopy& words);
     void pair_by_value(const PythonStack& python, const NativeStack& native, StackCopy& words);
     void pair_by_count(const PythonStack& python);
     bool is_learned(Address distance, const CodeMap::Place& place);
