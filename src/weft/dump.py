@@ -180,9 +180,15 @@ class _CodeOf:
         self._book = CodeBook()
         self.map = self._book.map_of(target, within_s=_TABLES_TIME)
         self._resolvers: dict[int, Resolver] = {}
+        self._known: dict[tuple[int, int], list[Frame]] = {}
 
     def functions(self, module: int, address: int) -> list[Frame]:
         """Return the functions that lie at an address, innermost first."""
+        if (module, address) not in self._known:
+            self._known[module, address] = self._functions(module, address)
+        return self._known[module, address]
+
+    def _functions(self, module: int, address: int) -> list[Frame]:
         if module not in self._book.modules:
             return [Frame(FrameKind.NATIVE, f"{address:#x}", "", 0)]
         if module not in self._resolvers:
