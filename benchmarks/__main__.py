@@ -17,6 +17,7 @@ from benchmarks.recorders import PySpy, Recorder, Recording, Run, Target, Weft, 
 
 WARM_UP_S = 1.5  # a recorder's start is over by then
 HOUR_S = 3600
+SORTS = 4  # about 30 native frames in 3.13
 MAX_FILE_MB = 150
 
 
@@ -38,15 +39,18 @@ def main() -> None:
     if load > 1:
         print("The machine is busy: only the ratios mean something, and they not much.")
     with running_target(options.python, 1, 0) as target:
-        compare(target, options.seconds, options.rounds)
+        title = "1 kHz, 30 frames, one busy thread"
+        compare(title, [Weft(), PySpy()], target, options.seconds, options.rounds)
         rates(target, options.seconds)
+    with running_target(options.python, 1, 0, sorts=SORTS) as target:
+        title = "1 kHz, 30 Python and 30 native frames, one busy thread"
+        compare(title, [Weft(native=True), PySpy(native=True)], target, options.seconds, options.rounds)
     threads(options.python, options.seconds)
     file_size(options.python, options.seconds)
 
 
-def compare(target: Target, seconds: float, rounds: int) -> None:
-    """Cost and slow-down at 1 kHz, about 30 frames deep, one thread."""
-    recorders: list[Recorder] = [Weft(), PySpy()]
+def compare(title: str, recorders: list[Recorder], target: Target, seconds: float, rounds: int) -> None:
+    """Cost and slow-down at 1 kHz."""
     long: dict[str, list[Run]] = {recorder.name: [] for recorder in recorders}
     short: dict[str, list[Run]] = {recorder.name: [] for recorder in recorders}
     slowed: dict[str, list[float]] = {recorder.name: [] for recorder in recorders}
@@ -61,9 +65,9 @@ def compare(target: Target, seconds: float, rounds: int) -> None:
             after = target.work_per_second(seconds / 2)
             slowed[recorder.name].append(1 - 2 * under / (before + after))
     rows = [cost_row(name, short[name], long[name], slowed[name]) for name in long]
-    table("1 kHz, 30 frames, one busy thread", ["", *COST_COLUMNS], rows)
-    ratio = marginal_us(short["weft"], long["weft"]) / marginal_us(short["py-spy"], long["py-spy"])
-    print(f"weft's CPU a sample is {ratio:.3f} of py-spy's.")
+    table(title, ["", *COST_COLUMNS], rows)
+    own, other = (marginal_us(short[recorder.name], long[recorder.name]) for recorder in recorders)
+    print(f"weft's CPU a sample is {own / other:.3f} of py-spy's.")
 
 
 COST_COLUMNS = ["CPU/sample", "without start", "slow-down", "hold median", "longest", "samples", "late", "lost"]

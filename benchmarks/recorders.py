@@ -40,12 +40,12 @@ class Target:
 
 
 @contextlib.contextmanager
-def running_target(python: str, running: int, blocked: int) -> Iterator[Target]:
-    """Run target.py under an interpreter."""
+def running_target(python: str, running: int, blocked: int, sorts: int = 0) -> Iterator[Target]:
+    """Run target.py under an interpreter; `sorts`: how often its calls go through a C function."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(bytes(8))
         file.flush()
-        command = [python, str(TARGET), file.name, str(running), str(blocked)]
+        command = [python, str(TARGET), file.name, str(running), str(blocked), str(sorts)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             process.stdout.readline()
@@ -70,14 +70,16 @@ class Run:
 
 
 class Weft:
-    """weft record."""
+    """weft record, of Python's frames alone or of native ones too."""
 
-    name = "weft"
+    def __init__(self, *, native: bool = False) -> None:
+        self.name = "weft" + native * " --native"
+        self._option = "--native" if native else "--no-native"
 
     def command(self, pid: int, rate_hz: int, seconds: float, output: Path) -> list[str]:
         """The command line of a recording."""
         rate, duration = str(rate_hz), str(seconds)
-        weft = [sys.executable, "-m", "weft", "record"]
+        weft = [sys.executable, "-m", "weft", "record", self._option]
         return [*weft, "-p", str(pid), "-r", rate, "-d", duration, "-f", "weft", "-o", str(output)]
 
     def result(self, output: Path, cpu_s: float) -> Run:
@@ -98,15 +100,18 @@ class Weft:
 
 
 class PySpy:
-    """py-spy record, in its default, blocking way."""
+    """py-spy record, in its default, blocking way, with or without native frames."""
 
-    name = "py-spy"
+    def __init__(self, *, native: bool = False) -> None:
+        self.name = "py-spy" + native * " --native"
+        self._options = ["--native"] if native else []
 
     def command(self, pid: int, rate_hz: int, seconds: float, output: Path) -> list[str]:
         """The command line of a recording; its durations are whole seconds."""
         program = shutil.which("py-spy") or str(Path(sys.executable).with_name("py-spy"))
         rate, duration = str(rate_hz), str(max(1, round(seconds)))
-        return [program, "record", "-p", str(pid), "-r", rate, "-d", duration, "-f", "raw", "-o", str(output)]
+        options = ["-p", str(pid), "-r", rate, "-d", duration, "-f", "raw", "-o", str(output), *self._options]
+        return [program, "record", *options]
 
     def result(self, output: Path, cpu_s: float) -> Run:
         """What is in its raw file: a line a stack, its count at the end."""

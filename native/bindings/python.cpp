@@ -96,6 +96,7 @@ class PythonReader {
                 python.segments.push_back({segment.anchor, before + segment.end});
             }
             python.frames.insert(python.frames.end(), part.frames.begin(), part.frames.end());
+            python.callers.insert(python.callers.end(), part.callers.begin(), part.callers.end());
             python.loss = part.loss != Loss::kNone ? part.loss : python.loss;
         }
         StackCopy words;

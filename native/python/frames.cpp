@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "python/cycle.h"
 #include "python/fields.h"
@@ -39,6 +40,8 @@ void FrameWalker::walk(Memory& memory, const ThreadState& state, CodeTable& code
     stack.loss = read_thread(memory, state, stack, address);
     CycleSearch cycle;
     bool whole = true;
+    bool begins = true;  // a segment
+    firsts_.clear();
     while (stack.loss == Loss::kNone && address != 0) {
         if (cycle.closes(address)) {
             stack.loss = Loss::kCycle;
@@ -63,6 +66,12 @@ void FrameWalker::walk(Memory& memory, const ThreadState& state, CodeTable& code
             const std::size_t before = stack.frames.size();
             stack.loss = add_frame(memory, raw, codes, stack);
             const bool pushed = stack.frames.size() > before;
+            if (pushed && present(layout_.frame_owner_shim)) {
+                stack.callers.push_back(raw.previous);
+            }
+            if (std::exchange(begins, raw.is_entry)) {
+                firsts_.push_back(address);
+            }
             // A frame that has not started cannot have called another in its own activation. (It can from C: a finalizer,
             // run by the gc that its first instructions set off.) So this is the frame of an activation that is just
             // beginning, and what is above it is left over from the one before: up to 3.12 an activation links its
@@ -71,7 +80,8 @@ void FrameWalker::walk(Memory& memory, const ThreadState& state, CodeTable& code
                 stack.loss = Loss::kBetween;
             }
             if (raw.is_entry) {
-                end_segment(stack, address);
+                // The frame itself is an anchor up to 3.10; in 3.11 its cframe is.
+                end_segment(stack, present(layout_.frame_is_entry) ? 0 : address);
             }
         }
         whole = raw.ends_whole;
@@ -80,38 +90,33 @@ void FrameWalker::walk(Memory& memory, const ThreadState& state, CodeTable& code
     if (stack.loss == Loss::kNone && !whole) {
         stack.loss = Loss::kBetween;
     }
-    if (present(layout_.frame_is_entry) && present(layout_.cframe_previous) && stack.anchor != 0 &&
-        stack.loss == Loss::kNone && anchor_by_cframes(memory, stack.anchor, stack) != Loss::kNone) {
-        for (Segment& segment : stack.segments) {
-            segment.anchor = 0;
-        }
+    if (present(layout_.frame_is_entry) && stack.anchor != 0) {
+        anchor_by_cframes(memory, stack.anchor, stack);
     }
 }
 
-// Up to 3.11 no struct on the C stack is found along the chain of frames. The cframes of 3.11 are a chain of their own, which
-// an activation links before its frame and unlinks after it: the newest may lack its partner, and the oldest are partners.
-Loss FrameWalker::anchor_by_cframes(Memory& memory, Address cframe, PythonStack& stack) {
-    cframes_.clear();
+// The cframes of 3.11 are a chain of their own. Each names the frame that its activation runs or has called from; while an
+// activation ends, its cframe already names the frame of the one before. (Greenlets share the outer part of the chain.)
+void FrameWalker::anchor_by_cframes(Memory& memory, Address cframe, PythonStack& stack) {
     CycleSearch cycle;
+    std::size_t segment = 0;
     while (cframe - thread_ >= kMaxThreadBytes) {  // the last one, root_cframe, is the thread state's own
-        if (cycle.closes(cframe) || cycle.steps() > kMaxFrames) {
-            return Loss::kCycle;
+        Address frame = 0;
+        if (cycle.closes(cframe) || cycle.steps() > kMaxFrames ||
+            read_pointer(memory, layout_, cframe + layout_.cframe_frame, frame) != Loss::kNone) {
+            return;
         }
-        cframes_.push_back(cframe);
-        if (const Loss loss = read_pointer(memory, layout_, cframe + layout_.cframe_previous, cframe);
-            loss != Loss::kNone) {
-            return loss;
+        if (segment + 1 < firsts_.size() && frame == firsts_[segment + 1]) {
+            ++segment;
+        }
+        if (segment < firsts_.size() && frame == firsts_[segment]) {
+            stack.segments[segment].anchor = cframe;
+        }
+        if (!present(layout_.cframe_previous) ||
+            read_pointer(memory, layout_, cframe + layout_.cframe_previous, cframe) != Loss::kNone) {
+            return;
         }
     }
-    const auto count = static_cast<std::ptrdiff_t>(stack.segments.size());
-    const std::ptrdiff_t more = std::ssize(cframes_) - count;
-    if (more < 0 || more > 1) {
-        return Loss::kBetween;
-    }
-    for (std::ptrdiff_t i = 0; i < count; ++i) {
-        stack.segments[static_cast<std::size_t>(i)].anchor = cframes_[static_cast<std::size_t>(i + more)];
-    }
-    return Loss::kNone;
 }
 
 Loss FrameWalker::read_thread(Memory& memory, const ThreadState& state, PythonStack& stack, Address& frame) {
@@ -224,7 +229,8 @@ Loss FrameWalker::read_frame(Memory& memory, Address address, RawFrame& frame) {
     // The outermost frame is an activation's own: its shim from 3.12 on, its first frame in 3.11. A chain that ends
     // otherwise was caught while it was being linked: a generator that yields clears `previous` before it is unlinked.
     if (present(layout_.frame_owner_shim)) {
-        frame.ends_whole = frame.owner >= layout_.frame_owner_shim;
+        // Greenlets leave out the entry frames of those that are about to be switched out, since they lie on the C stack.
+        frame.ends_whole = frame.owner >= layout_.frame_owner_shim || frame.owner == kOwnerThread;
     } else {
         frame.is_entry = !present(layout_.frame_is_entry) || fields.get<std::uint8_t>(layout_.frame_is_entry) != 0;
         frame.ends_whole = frame.is_entry;

@@ -30,6 +30,8 @@ struct Segment {
 // The frames of one thread state, innermost first. With a loss, the frames that were reached are there.
 struct PythonStack {
     std::vector<PythonFrame> frames;
+    // Of each frame, the one that has called it, or what stands between the two; where entry frames are anchors.
+    std::vector<Address> callers;
     std::vector<Segment> segments;  // innermost first; frames behind the last one were cut off from theirs by a loss
     Loss loss = Loss::kNone;
     bool unproven = false;  // it is not certain that all of it is this thread's
@@ -39,6 +41,7 @@ struct PythonStack {
 
     void clear() {
         frames.clear();
+        callers.clear();
         segments.clear();
         loss = Loss::kNone;
         unproven = false;
@@ -75,7 +78,7 @@ class FrameWalker {
         std::vector<std::byte> bytes;
     };
 
-    Loss anchor_by_cframes(Memory& memory, Address cframe, PythonStack& stack);
+    void anchor_by_cframes(Memory& memory, Address cframe, PythonStack& stack);
     Loss read_thread(Memory& memory, const ThreadState& state, PythonStack& stack, Address& frame);
     Loss load_chunk(Memory& memory, Address chunk, Address top);
     bool enter_chunk_of(Memory& memory, Address frame);
@@ -86,8 +89,8 @@ class FrameWalker {
     const Runtime& runtime_;
     const Layout& layout_;
     Chunk chunk_;
-    Address thread_ = 0;  // the thread state
-    std::vector<Address> cframes_;
+    Address thread_ = 0;           // the thread state
+    std::vector<Address> firsts_;  // the innermost frame of each segment, 3.11
 };
 
 }  // namespace weft

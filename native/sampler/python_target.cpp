@@ -111,6 +111,7 @@ void PythonTarget::walk_states(const PythonThread& thread, const ThreadPosition&
             stack.segments.push_back({segment.anchor, before + segment.end});
         }
         stack.frames.insert(stack.frames.end(), part.frames.begin(), part.frames.end());
+        stack.callers.insert(stack.callers.end(), part.callers.begin(), part.callers.end());
         stack.loss = part.loss != Loss::kNone ? part.loss : stack.loss;
         stack.unproven = stack.unproven || part.unproven;
     }

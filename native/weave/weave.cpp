@@ -18,27 +18,29 @@ std::optional<std::uint64_t> value_of(const NativeFrame& frame, std::int32_t off
 }  // namespace
 
 Weaver::Weaver(const Layout& layout)
-    : anchors_are_addresses_(layout.frame_is_entry != kAbsent || layout.frame_owner_shim != kAbsent) {}
+    : layout_(layout), anchors_are_addresses_(layout.frame_is_entry != kAbsent || layout.frame_owner_shim != kAbsent) {}
 
 void Weaver::weave(const PythonStack& python, NativeStack& native, CodeMap& code, StackCopy& words, WovenStack& woven) {
+    segments_ = python.segments;
     seams_.clear();
     activations_.clear();
     find_activations(native, 0);
     if (anchors_are_addresses_) {
-        pair_by_address(python, native, 0);
-        while (seams_.size() < python.segments.size() && native.loss == Loss::kNoUnwind) {
+        find_segments(python, native, words);
+        pair_by_address(native, 0);
+        while (seams_.size() < segments_.size() && native.loss == Loss::kNoUnwind) {
             const auto behind = static_cast<std::uint32_t>(native.frames.size());
-            if (!cross_gap(python.segments[seams_.size()].anchor, native, code, words)) {
+            if (!cross_gap(segments_[seams_.size()].anchor, native, code, words)) {
                 break;
             }
             find_activations(native, behind);
-            pair_by_address(python, native, behind);
+            pair_by_address(native, behind);
         }
     } else {
         pair_by_value(python, native, words);
     }
-    if (seams_.size() < python.segments.size() && native.loss == Loss::kNone && python.loss == Loss::kNone) {
-        pair_by_count(python);
+    if (seams_.size() < segments_.size() && native.loss == Loss::kNone && python.loss == Loss::kNone) {
+        pair_by_count();
     }
     lay(python, native, woven);
 }
@@ -52,9 +54,9 @@ void Weaver::find_activations(const NativeStack& native, std::uint32_t from) {
 }
 
 // Each anchor lies in one activation, and those of outer segments in outer ones.
-void Weaver::pair_by_address(const PythonStack& python, const NativeStack& native, std::uint32_t next) {
-    for (std::size_t i = seams_.size(); i < python.segments.size(); ++i) {
-        const Segment& segment = python.segments[i];
+void Weaver::pair_by_address(const NativeStack& native, std::uint32_t next) {
+    for (std::size_t i = seams_.size(); i < segments_.size(); ++i) {
+        const Segment& segment = segments_[i];
         std::uint32_t at = next;
         while (at < native.frames.size() && !native.frames[at].holds(segment.anchor)) {
             ++at;
@@ -108,23 +110,50 @@ bool Weaver::cross_gap(Address anchor, NativeStack& native, CodeMap& code, Stack
     return true;
 }
 
-// Up to 3.10: an activation keeps the pointer to its one frame in a register, or in its stack frame, and nearly always in the
-// same place. The newest one may not have linked its frame yet, or have unlinked it already.
-void Weaver::pair_by_value(const PythonStack& python, const NativeStack& native, StackCopy& words) {
-    const std::size_t segments = python.segments.size();
-    const std::size_t more = activations_.size() > segments ? 1 : 0;
-    // Where either stack ends early, what there is of both has to agree.
-    const bool cut = native.loss != Loss::kNone || python.loss != Loss::kNone;
-    if (!cut && activations_.size() != segments + more) {
+// Before a greenlet is switched out, its frames are linked past their entry frames (greenlet's expose_frames, 3.12 on). These
+// are still in the activations, and tell where segments end: at the frame that is linked to what the entry frame is.
+void Weaver::find_segments(const PythonStack& python, const NativeStack& native, StackCopy& words) {
+    std::size_t done = segments_.empty() ? 0 : segments_.back().end;
+    if (layout_.frame_owner_shim == kAbsent || distances_.empty() || python.callers.size() != python.frames.size()) {
         return;
     }
-    for (std::size_t i = 0; i < segments && i + more < activations_.size(); ++i) {
-        const std::uint32_t at = activations_[i + more];
-        const bool held = is_held(python.segments[i].anchor, native.frames[at], words);
-        if (!held && cut) {
+    for (const std::uint32_t at : activations_) {
+        if (done == python.frames.size()) {
             return;
         }
-        seams_.push_back({at, held ? Proof::kProven : Proof::kCounted});
+        const Address entry = native.frames[at].cfa - distances_.front().bytes;
+        const auto owner = words.word(entry + layout_.frame_owner);
+        const auto previous = words.word(entry + layout_.frame_previous);
+        if (!native.frames[at].holds(entry) || !owner || !previous || (*owner & 0xff) < layout_.frame_owner_shim) {
+            continue;
+        }
+        const auto begin = python.callers.begin() + static_cast<std::ptrdiff_t>(done);
+        if (const auto end = std::find(begin, python.callers.end(), *previous); end != python.callers.end()) {
+            done = static_cast<std::size_t>(end - python.callers.begin()) + 1;
+            segments_.push_back({entry, static_cast<std::uint32_t>(done)});
+        }
+    }
+}
+
+// Up to 3.10: an activation keeps the pointer to its one frame in a register, or in its stack frame, and nearly always in the
+// same place. The newest one may not have linked its frame yet, or have unlinked it already; the outermost ones may be those
+// of a greenlet that has switched to this one.
+void Weaver::pair_by_value(const PythonStack& python, const NativeStack& native, StackCopy& words) {
+    // Where either stack ends early, what there is of both has to agree.
+    const bool cut = native.loss != Loss::kNone || python.loss != Loss::kNone;
+    const bool counted =
+        !cut && (activations_.size() == segments_.size() || activations_.size() == segments_.size() + 1);
+    const auto held = [&](std::size_t segment, std::size_t activation) {
+        return segment < segments_.size() && activation < activations_.size() &&
+               is_held(segments_[segment].anchor, native.frames[activations_[activation]], words);
+    };
+    const std::size_t more = held(0, 0) ? 0 : held(0, 1) ? 1 : activations_.size() > segments_.size() ? 1 : 0;
+    for (std::size_t i = 0; i < segments_.size() && i + more < activations_.size(); ++i) {
+        const bool proven = held(i, i + more);
+        if (!proven && !counted) {
+            return;
+        }
+        seams_.push_back({activations_[i + more], proven ? Proof::kProven : Proof::kCounted});
     }
 }
 
@@ -159,8 +188,8 @@ bool Weaver::is_held(Address pointer, const NativeFrame& frame, StackCopy& words
 }
 
 // Without anchors, if there are as many activations as segments, or one more that has not linked its frame.
-void Weaver::pair_by_count(const PythonStack& python) {
-    const std::size_t segments = python.segments.size();
+void Weaver::pair_by_count() {
+    const std::size_t segments = segments_.size();
     if (activations_.size() != segments && activations_.size() != segments + 1) {
         return;
     }
@@ -199,7 +228,7 @@ void Weaver::lay(const PythonStack& python, const NativeStack& native, WovenStac
             ++woven.gaps;
             woven.frames.push_back({WovenFrame::Kind::kMarker, seam.proof, static_cast<std::uint32_t>(seam.gap)});
         }
-        lay_python(python.segments[i].end);
+        lay_python(segments_[i].end);
         if (seam.gap == Loss::kNone) {
             woven.frames.push_back({WovenFrame::Kind::kNative, seam.proof, next_native++});
         }
@@ -211,7 +240,7 @@ void Weaver::lay(const PythonStack& python, const NativeStack& native, WovenStac
         woven.frames.push_back(
             {WovenFrame::Kind::kMarker, open ? Proof::kOpen : Proof::kNone, static_cast<std::uint32_t>(loss)});
     }
-    woven.seams[static_cast<std::size_t>(Proof::kOpen)] += open ? python.segments.size() - seams_.size() : 0;
+    woven.seams[static_cast<std::size_t>(Proof::kOpen)] += open ? segments_.size() - seams_.size() : 0;
     lay_python(python.frames.size());
 }
 

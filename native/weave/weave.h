@@ -66,14 +66,16 @@ class Weaver {
     };
 
     void find_activations(const NativeStack& native, std::uint32_t from);
-    void pair_by_address(const PythonStack& python, const NativeStack& native, std::uint32_t next);
+    void pair_by_address(const NativeStack& native, std::uint32_t next);
     bool cross_gap(Address anchor, NativeStack& native, CodeMap& code, StackCopy& words);
     void pair_by_value(const PythonStack& python, const NativeStack& native, StackCopy& words);
-    void pair_by_count(const PythonStack& python);
+    void pair_by_count();
+    void find_segments(const PythonStack& python, const NativeStack& native, StackCopy& words);
     bool is_learned(Address distance, const CodeMap::Place& place);
     bool is_held(Address pointer, const NativeFrame& frame, StackCopy& words);
     void lay(const PythonStack& python, const NativeStack& native, WovenStack& woven) const;
 
+    const Layout layout_;
     bool anchors_are_addresses_;
     // Distances of anchors from the CFA of their activation, and how often each was seen; the likeliest comes first.
     struct Distance {
@@ -83,6 +85,7 @@ class Weaver {
     };
     std::vector<Distance> distances_;
     std::optional<Slot> slot_;
+    std::vector<Segment> segments_;           // of the sample at hand
     std::vector<Seam> seams_;                 // of the sample at hand: of its first segments
     std::vector<std::uint32_t> activations_;  // native frames whose code is known to be the eval loop's
 };

@@ -9,7 +9,7 @@ from weft import Capture, Collector, Mode, Options, Profile, record_process
 from weft.profile.tables import View
 from weft.sample import Frame, FrameKind, State
 
-# Of native stacks: code whose unwind table is still being made, and threads that had moved since their registers were told.
+# Of native stacks: code whose table is still being made, and threads that have moved since their registers were told.
 NATIVE_LOSSES = ("no-unwind-info", "no-registers")
 
 

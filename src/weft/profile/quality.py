@@ -22,6 +22,11 @@ KEYS = (
     "stacks_waiting",
     "stacks_still",
     "stacks_moving",
+    "native_whole",
+    "native_truncated",
+    "seams_proven",
+    "seams_counted",
+    "seams_open",
     "stops",
     "holds",
     "hold_ns_total",
@@ -141,6 +146,15 @@ class Account:
                 f"{counts['stops']:,} stopped, {counts['stacks_moving']:,} moving",
             ),
         ]
+        if counts["native_whole"] or counts["native_truncated"]:
+            rows.append(
+                (
+                    "native",
+                    f"{counts['native_whole']:,} whole, {counts['native_truncated']:,} truncated; seams: "
+                    f"{counts['seams_proven']:,} proven, {counts['seams_counted']:,} counted, "
+                    f"{counts['seams_open']:,} open",
+                )
+            )
         if self.degraded:
             rows.append(("degraded", _told(self.degraded)))
         rows.append(("held", self._held()))
