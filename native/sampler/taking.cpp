@@ -102,6 +102,10 @@ Sampler::Look Sampler::look_at_waiting(SampledThread& thread, int cpu, const Tic
         if (thread.files.read(seen.stat) && seen.stat.switches == before.switches) {
             thread.still = Stillness{monotonic_ns(), seen.stat.switches};
             seen.held_ns = thread.still->at_ns - (at_tick ? tick.time_ns : begin_ns);
+            if (options_.native && !at_tick && thread.retakes < kMaxRetakes) {
+                look.stat = seen.stat;
+                return look;  // its registers are not known: the next tick will tell them
+            }
             ++batch_.account.stacks_waiting;
             return seen;
         }
