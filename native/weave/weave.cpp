@@ -1,13 +1,16 @@
 #include "weave/weave.h"
 
 #include <algorithm>
+#include <span>
 
 namespace weft {
 
 namespace {
 
 constexpr std::size_t kMaxDistances = 16;
-constexpr std::uint64_t kLearned = 8;   // activations, before their constant is relied on
+constexpr std::uint64_t kLearned = 8;  // activations, before their constant is relied on
+constexpr std::size_t kMaxLinks =
+    4 << 20;                            // looked at in one sample: made for it, memory could name each again and again
 constexpr std::int32_t kMaxSlot = 512;  // bytes from the CFA down
 
 std::optional<std::uint64_t> value_of(const NativeFrame& frame, std::int32_t offset, StackCopy& words) {
@@ -117,6 +120,7 @@ void Weaver::find_segments(const PythonStack& python, const NativeStack& native,
     if (layout_.frame_owner_shim == kAbsent || distances_.empty() || python.callers.size() != python.frames.size()) {
         return;
     }
+    std::size_t budget = kMaxLinks;
     for (const std::uint32_t at : activations_) {
         if (done == python.frames.size()) {
             return;
@@ -127,9 +131,12 @@ void Weaver::find_segments(const PythonStack& python, const NativeStack& native,
         if (!native.frames[at].holds(entry) || !owner || !previous || (*owner & 0xff) < layout_.frame_owner_shim) {
             continue;
         }
-        const auto begin = python.callers.begin() + static_cast<std::ptrdiff_t>(done);
-        if (const auto end = std::find(begin, python.callers.end(), *previous); end != python.callers.end()) {
-            done = static_cast<std::size_t>(end - python.callers.begin()) + 1;
+        const auto rest = std::span(python.callers).subspan(done);
+        const auto looked_at = rest.first(std::min(rest.size(), budget));
+        const auto end = std::ranges::find(looked_at, *previous);
+        budget -= static_cast<std::size_t>(end - looked_at.begin());
+        if (end != looked_at.end()) {
+            done += static_cast<std::size_t>(end - looked_at.begin()) + 1;
             segments_.push_back({entry, static_cast<std::uint32_t>(done)});
         }
     }
