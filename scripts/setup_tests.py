@@ -51,6 +51,10 @@ TREES = [
 ]
 
 
+# Two versions of one package, each in a folder of its own.
+CYTHONS = {"cython-0.29": "cython==0.29.*", "cython-3": "cython==3.*"}
+
+
 def say(text: str) -> None:
     """Tell the user, on stderr."""
     print(f"setup: {text}", file=sys.stderr, flush=True)
@@ -121,9 +125,25 @@ def make_tree(tree: Tree, root: list[str]) -> None:
     subprocess.run([*root, "rm", "-rf", "--one-file-system", str(unfinished)], check=False)
 
 
+def install_cythons() -> None:
+    """Install what compiles the fixtures of the tests of Cython."""
+    for name, requirement in CYTHONS.items():
+        folder = CACHE / name
+        if folder.exists():
+            continue
+        say(f"installing {requirement} in {folder}")
+        unfinished = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=CACHE))
+        log = CACHE / f"{name}.log"
+        if run([sys.executable, "-m", "pip", "install", "--target", str(unfinished), requirement], log):
+            unfinished.rename(folder)
+        else:
+            say(f"pip failed: see {log}")
+
+
 def main() -> None:
     """Do all the steps."""
     CACHE.mkdir(parents=True, exist_ok=True)
+    install_cythons()
     if shutil.which("apt-get") is None:
         say("this is no Debian: its packages and chroots are left out")
         return

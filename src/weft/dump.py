@@ -22,7 +22,7 @@ from weft.cpython.locate import Runtime, find_runtime, wait_for_runtime
 from weft.cpython.objects import ObjectError
 from weft.cpython.threads import ThreadState, gil_ranges, join, thread_names
 from weft.errors import CoreFileError, LayoutError, MemoryReadError, NotPythonError, TargetExitedError
-from weft.sample import PROOFS, Frame, FrameKind, State, marker
+from weft.sample import PROOFS, Frame, FrameKind, State, is_body, marker
 from weft.symbolize.resolver import Resolver
 from weft.target.activity import Activity, thread_activity
 from weft.target.code import CodeBook
@@ -300,12 +300,19 @@ class _Reader:
         if stack.woven is None or self._code is None:
             yield from python
             return
-        for kind, *row in stack.woven:
+        last: DumpedFrame | None = None
+        for dumped in self._woven(python, stack.woven, self._code):
+            if last is None or not is_body(last.frame, dumped.frame):  # else it is shown in its wrapper's place
+                yield dumped
+            last = dumped
+
+    def _woven(self, python: list[DumpedFrame], woven: list[_native.WovenRow], code: _CodeOf) -> Iterator[DumpedFrame]:
+        for kind, *row in woven:
             match kind, row:
                 case _native.WOVEN_PYTHON, [index]:
                     yield python[index]
                 case _native.WOVEN_NATIVE, [module, address, _, proof]:
-                    inner, *outer = self._code.functions(module, address)
+                    inner, *outer = code.functions(module, address)
                     seam = replace(inner, flags=inner.flags | PROOFS[proof])
                     yield from (DumpedFrame(frame, address=address) for frame in (seam, *outer))
                 case _, [loss]:

@@ -22,6 +22,7 @@ class FrameKind(IntEnum):
 
     PYTHON = 0
     NATIVE = 1  # C, C++, Rust
+    CYTHON = 3
     MARKER = 2  # none: it stands for frames that are missing here, and says why
 
 
@@ -34,6 +35,7 @@ class FrameFlag(IntFlag):
     PROVEN = 4
     COUNTED = 8
     OPEN = 16
+    WRAPPER = 32  # of a Cython function whose body may have a frame of its own, which is then shown in its place
 
 
 NO_FLAGS = FrameFlag(0)
@@ -64,3 +66,13 @@ def marker(loss: str, *, native: bool) -> Frame:
     """Return what stands in a stack for frames that are missing; `loss`: a name of _native.LOSSES."""
     words = "native frames missing" if native else "truncated"
     return Frame(FrameKind.MARKER, f"[{words}: {loss}]", "", 0)
+
+
+def is_body(frame: Frame, caller: Frame) -> bool:
+    """Whether a frame is the body of the Cython function whose wrapper has called it."""
+    return (
+        frame.kind is caller.kind is FrameKind.CYTHON
+        and FrameFlag.WRAPPER in caller.flags
+        and FrameFlag.WRAPPER not in frame.flags
+        and frame.function == caller.function
+    )

@@ -101,13 +101,14 @@ class Capture:
         """The functions at the address of each native frame, without their module."""
         functions: dict[int, list[Frame]] = {}
         rows = self._query(
-            "SELECT frame, a.value, b.value, line, flags "
+            "SELECT frame, kind, a.value, b.value, line, flags "
             "FROM function LEFT JOIN string a ON a.id = name LEFT JOIN string b ON b.id = file ORDER BY frame, depth"
         )
-        for number, name, file, line, flags in rows:
-            if name is None or file is None:
-                raise self.damaged(f"a function of frame {number} has no name")
-            functions.setdefault(number, []).append(Frame(FrameKind.NATIVE, name, file, line, flags=FrameFlag(flags)))
+        for number, kind, name, file, line, flags in rows:
+            if name is None or file is None or kind not in (FrameKind.NATIVE, FrameKind.CYTHON):
+                raise self.damaged(f"a function of frame {number} has no name, or an unknown kind")
+            frame = Frame(FrameKind(kind), name, file, line, flags=FrameFlag(flags))
+            functions.setdefault(number, []).append(frame)
         return functions
 
     def _native(

@@ -68,10 +68,11 @@ CREATE TABLE frame (
 CREATE TABLE function (
     frame INTEGER NOT NULL,
     depth INTEGER NOT NULL,        -- 0: the outermost
+    kind INTEGER NOT NULL,         -- 1 C, C++ or Rust, 3 Cython
     name INTEGER NOT NULL,         -- string.id
     file INTEGER NOT NULL,         -- string.id; of '' where no line is known
     line INTEGER NOT NULL,         -- 0: none
-    flags INTEGER NOT NULL,        -- 2: of the interpreter's machinery
+    flags INTEGER NOT NULL,        -- 2: of the interpreter's machinery; 32: a wrapper, whose body may be the next frame
     PRIMARY KEY (frame, depth)
 ) WITHOUT ROWID;
 

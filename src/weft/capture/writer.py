@@ -29,7 +29,7 @@ ADD_MAPPING: Final = "INSERT INTO mapping VALUES (?, ?, ?, ?, ?, ?, ?)"
 ADD_MODULE: Final = "INSERT INTO module VALUES (?, ?, ?)"
 ADD_FRAME: Final = "INSERT INTO frame VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL)"
 ADD_NATIVE_FRAME: Final = "INSERT INTO frame VALUES (?, ?, 0, 0, 0, 0, 0, 0, 0, ?, ?, ?)"
-ADD_FUNCTION: Final = "INSERT INTO function VALUES (?, ?, ?, ?, ?, ?)"
+ADD_FUNCTION: Final = "INSERT INTO function VALUES (?, ?, ?, ?, ?, ?, ?)"
 ADD_STACK: Final = "INSERT INTO stack VALUES (?, ?, ?)"
 ADD_SAMPLES: Final = "INSERT INTO samples (thread, start_ns, end_ns, runs) VALUES (?, ?, ?, ?)"
 SET_RUNTIME: Final = "UPDATE process SET runtime = ? WHERE id = ?"
@@ -151,7 +151,7 @@ class CaptureWriter:
         """What lies at the address of a native frame: a function, and those inlined into it there, outermost first."""
         for depth, frame in enumerate(functions):
             name, file = self._string(frame.function), self._string(frame.file if frame.line else "")
-            self._add(ADD_FUNCTION, frame_id, depth, name, file, frame.line, int(frame.flags))
+            self._add(ADD_FUNCTION, frame_id, depth, int(frame.kind), name, file, frame.line, int(frame.flags))
 
     def add_stacks(self, stacks: Iterable[tuple[int, int, int]]) -> None:
         """New stacks as (id, parent, frame): `frame` called by the stack `parent`, which is 0 or an older stack."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
 from weft.capture import Capture, Process, Thread
-from weft.sample import SEAM, Frame, FrameFlag, State
+from weft.sample import SEAM, Frame, FrameFlag, State, is_body
 
 EMPTY = -1  # the frame of the empty stack
 ACTIVE = (State.RUNNING, State.GIL)  # what is shown unless blocked threads are asked for too
@@ -145,6 +145,9 @@ class Profile:
                 raise capture.damaged(f"stack {stack} has a frame that is not there")
             node = self.nodes[parent]
             for shown in numbers[frame_id]:
+                caller = self.stacks.frame[node]
+                if node and is_body(self.frames[shown], self.frames[caller]):
+                    node = self.stacks.parent[node]  # it is shown in its wrapper's place
                 node = self.stacks.add(node, shown)
             self.nodes[stack] = node
 

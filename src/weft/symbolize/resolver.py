@@ -10,6 +10,7 @@ from typing import Any
 from weft import cache
 from weft._native import demangle
 from weft.sample import NO_FLAGS, Frame, FrameFlag, FrameKind
+from weft.symbolize.cython import CythonModule
 from weft.symbolize.debugfiles import debug_file
 from weft.symbolize.machinery import is_machinery
 from weft.target.code import CodeModule
@@ -30,6 +31,7 @@ class Resolver:
         self._module = module
         self._functions: list[_Function] = []
         self._lines: Any = None  # a symbolic.SymCache
+        self._cython = CythonModule(module.path)
         if module.file is None:
             return
         files = [module.file]
@@ -50,12 +52,12 @@ class Resolver:
         symbol = self._symbol(address)
         places = self._lines.lookup(address)[:_MAX_INLINED] if self._lines else []
         if not places:
-            return [self._frame(symbol or f"{address:#x}")]
+            return self._cython([self._frame(symbol or f"{address:#x}")])
         # The outermost name comes from a sized symbol: a SymCache can name the .cold part of another function.
         frames = [self._frame(_clean(place.symbol), place.full_path or "", place.line) for place in reversed(places)]
         if symbol:
             frames[0] = self._frame(symbol, frames[0].file if frames[0].line else "", frames[0].line)
-        return frames
+        return self._cython(frames)
 
     def _frame(self, function: str, file: str = "", line: int = 0) -> Frame:
         hidden = is_machinery(function, interpreter=self._module.is_interpreter)
