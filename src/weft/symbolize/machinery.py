@@ -16,11 +16,11 @@ _EVALUATES = (
     r"|async_gen_\w+|_PyJIT\w*|_?PyFrame_\w+|jit_.*"
 )
 _CALLS = (
-    r"_?PyObject_(_?Call|FastCall|Vectorcall|MakeTpCall)\w*|_?PyVectorcall_\w*|_?PyStack_\w+|object_vacall"
+    r"_?PyObject_(_?Call(?!Finalizer)|FastCall|Vectorcall|MakeTpCall)\w*|_?PyVectorcall_\w*|_?PyStack_\w+|object_vacall"
     r"|_?PyCFunction_\w+|cfunction_\w*(call|vectorcall)\w*|_?PyMethodDef_\w+|method_(call|vectorcall)\w*"
     r"|_?PyMethod_\w+|vectorcall_\w+|call_(method|unbound)\w*|instancemethod_call|type_call|instance_call"
-    r"|slot_\w+|lookup_(maybe_)?method\w*|wrap(per)?_?\w*_?(call|descr_call)?|wrapperdescr_(call|raw_call)"
-    r"|_?PyObject_(GenericGetAttr|GetMethod|GetAttr)\w*|property_descr_get|PyObject_Call\w*|PyIter_Next"
+    r"|(_Py_)?slot_\w+|lookup_(maybe_)?method\w*|wrap(per)?_?\w*_?(call|descr_call)?|wrapperdescr_(call|raw_call)"
+    r"|_?PyObject_(GenericGetAttr|GetMethod|GetAttr)\w*|property_descr_get|PyIter_Next"
     r"|builtin___build_class__|descr_\w+|tp_new_wrapper|_?PyEntryFrame\w*|callmethod|call_\w+"
 )
 _STARTS = (
