@@ -40,7 +40,8 @@ void FrameWalker::walk(Memory& memory, const ThreadState& state, CodeTable& code
     stack.loss = read_thread(memory, state, stack, address);
     CycleSearch cycle;
     bool whole = true;
-    bool begins = true;  // a segment
+    bool begins = true;            // a segment
+    bool called_directly = false;  // the frame before this one runs in the same activation
     firsts_.clear();
     while (stack.loss == Loss::kNone && address != 0) {
         if (cycle.closes(address)) {
@@ -76,7 +77,7 @@ void FrameWalker::walk(Memory& memory, const ThreadState& state, CodeTable& code
             // run by the gc that its first instructions set off.) So this is the frame of an activation that is just
             // beginning, and what is above it is left over from the one before: up to 3.12 an activation links its
             // cframe before it fills it (Python/ceval.c, _PyEval_EvalFrameDefault).
-            if (pushed && !whole && stack.frames.back().incomplete) {
+            if (pushed && called_directly && stack.frames.back().incomplete) {
                 stack.loss = Loss::kBetween;
             }
             if (raw.is_entry) {
@@ -85,6 +86,7 @@ void FrameWalker::walk(Memory& memory, const ThreadState& state, CodeTable& code
             }
         }
         whole = raw.ends_whole;
+        called_directly = raw.owner < layout_.frame_owner_shim && !raw.is_entry;
         address = raw.previous;
     }
     if (stack.loss == Loss::kNone && !whole) {
@@ -109,7 +111,8 @@ void FrameWalker::anchor_by_cframes(Memory& memory, Address cframe, PythonStack&
         if (segment + 1 < firsts_.size() && frame == firsts_[segment + 1]) {
             ++segment;
         }
-        if (segment < firsts_.size() && frame == firsts_[segment]) {
+        // A loss may have cut off the end of the last one.
+        if (segment < stack.segments.size() && frame == firsts_[segment]) {
             stack.segments[segment].anchor = cframe;
         }
         if (!present(layout_.cframe_previous) ||

@@ -100,9 +100,19 @@ def test_wild_pointers(last: int) -> None:
 def test_a_chain_that_ends_without_a_shim() -> None:
     """GIVEN a generator that was just unlinked: its chain ends before the frame that calls it."""
     image = program(FRAMES + 9 * FRAME_SIZE)
-    image.add_bytes(FRAMES, chunked(10))
+    frames = bytearray(chunked(10))
+    frames[CHUNKED["frame_owner"]] = 1
+    image.add_bytes(FRAMES, bytes(frames))
     walk = Walk(image, CHUNKED)
     assert (len(walk.frames), walk.loss) == (10, "between-frames")
+
+
+def test_a_greenlet_that_is_about_to_be_switched_out() -> None:
+    """GIVEN frames on the data stack that are linked past their entry frames, up to the outermost: they are whole."""
+    image = program(FRAMES + 9 * FRAME_SIZE)
+    image.add_bytes(FRAMES, chunked(10))
+    walk = Walk(image, CHUNKED)
+    assert (len(walk.frames), walk.loss) == (10, "none")
 
 
 @pytest.mark.parametrize(
