@@ -36,6 +36,7 @@ _TABLES_TIME = 30.0  # seconds for unwind tables, of all modules
 _ATTEMPTS = 5  # to read a thread that moves
 
 NO_LOSS = "none"  # the first of _native.LOSSES
+_NO_REGISTERS = "no-registers"  # another: where the thread stands is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +242,9 @@ class _Reader:
         if self._code:
             places = [(state.address, state.interpreter, state.pthread) for state, *_ in read]
             woven, native_loss, _ = self._native.weave(places, self._code.map, registers)
+            # A thread that moves may have another stack by now: then its Python frames are told alone.
+            if sum(row[0] == _native.WOVEN_PYTHON for row in woven) != sum(len(frames) for _, frames, *_ in read):
+                woven, native_loss = None, _NO_REGISTERS
         holders = self._native.gil_holders() if states and not self._runtime.layout.free_threaded else []
         return _Stack(
             pthread=states[0].pthread if states else self._pthreads.get(tid, 0),
