@@ -112,7 +112,7 @@ void FrameWalker::anchor_by_cframes(Memory& memory, Address cframe, PythonStack&
             ++segment;
         }
         // A loss may have cut off the end of the last one.
-        if (segment < stack.segments.size() && frame == firsts_[segment]) {
+        if (segment < std::min(stack.segments.size(), firsts_.size()) && frame == firsts_[segment]) {
             stack.segments[segment].anchor = cframe;
         }
         if (!present(layout_.cframe_previous) ||

@@ -8,6 +8,7 @@ namespace weft {
 namespace {
 
 constexpr std::size_t kMaxDistances = 16;
+constexpr std::size_t kAligned = 8;    // seams that are compared to tell which activation is the first
 constexpr std::uint64_t kLearned = 8;  // activations, before their constant is relied on
 constexpr std::size_t kMaxLinks =
     4 << 20;                            // looked at in one sample: made for it, memory could name each again and again
@@ -154,7 +155,19 @@ void Weaver::pair_by_value(const PythonStack& python, const NativeStack& native,
         return segment < segments_.size() && activation < activations_.size() &&
                is_held(segments_[segment].anchor, native.frames[activations_[activation]], words);
     };
-    const std::size_t more = held(0, 0) ? 0 : held(0, 1) ? 1 : activations_.size() > segments_.size() ? 1 : 0;
+    // One that has just begun may hold its caller's pointer, too: the alignment is the one in which more agree, or else the one
+    // by number.
+    const auto agreeing = [&](std::size_t skipped) {
+        std::size_t count = 0;
+        for (std::size_t i = 0; i < std::min(segments_.size(), kAligned); ++i) {
+            count += held(i, i + skipped) ? 1 : 0;
+        }
+        return count;
+    };
+    const std::size_t by_number = activations_.size() > segments_.size() ? 1 : 0;
+    const std::size_t none = agreeing(0);
+    const std::size_t one = agreeing(1);
+    const std::size_t more = none == one ? by_number : none > one ? 0 : 1;
     for (std::size_t i = 0; i < segments_.size() && i + more < activations_.size(); ++i) {
         const bool proven = held(i, i + more);
         if (!proven && !counted) {
