@@ -40,8 +40,8 @@ void FrameWalker::walk(Memory& memory, const ThreadState& state, CodeTable& code
     stack.loss = read_thread(memory, state, stack, address);
     CycleSearch cycle;
     bool whole = true;
-    bool begins = true;            // a segment
-    bool called_directly = false;  // the frame before this one runs in the same activation
+    begins_ = true;
+    called_directly_ = false;
     firsts_.clear();
     while (stack.loss == Loss::kNone && address != 0) {
         if (cycle.closes(address)) {
@@ -57,36 +57,9 @@ void FrameWalker::walk(Memory& memory, const ThreadState& state, CodeTable& code
         if (stack.loss != Loss::kNone) {
             break;
         }
-        if (raw.owner >= layout_.frame_owner_shim) {
-            // 3.15's base frame lies in the thread state: no activation runs it.
-            if (address - thread_ >= kMaxThreadBytes) {
-                stack.anchor = stack.anchor == 0 ? address : stack.anchor;
-                end_segment(stack, address);
-            }
-        } else {
-            const std::size_t before = stack.frames.size();
-            stack.loss = add_frame(memory, raw, codes, stack);
-            const bool pushed = stack.frames.size() > before;
-            if (pushed && present(layout_.frame_owner_shim)) {
-                stack.callers.push_back(raw.previous);
-            }
-            if (std::exchange(begins, raw.is_entry)) {
-                firsts_.push_back(address);
-            }
-            // A frame that has not started cannot have called another in its own activation. (It can from C: a finalizer,
-            // run by the gc that its first instructions set off.) So this is the frame of an activation that is just
-            // beginning, and what is above it is left over from the one before: up to 3.12 an activation links its
-            // cframe before it fills it (Python/ceval.c, _PyEval_EvalFrameDefault).
-            if (pushed && called_directly && stack.frames.back().incomplete) {
-                stack.loss = Loss::kBetween;
-            }
-            if (raw.is_entry) {
-                // The frame itself is an anchor up to 3.10; in 3.11 its cframe is.
-                end_segment(stack, present(layout_.frame_is_entry) ? 0 : address);
-            }
-        }
+        visit(memory, address, raw, codes, stack);
         whole = raw.ends_whole;
-        called_directly = raw.owner < layout_.frame_owner_shim && !raw.is_entry;
+        called_directly_ = raw.owner < layout_.frame_owner_shim && !raw.is_entry;
         address = raw.previous;
     }
     if (stack.loss == Loss::kNone && !whole) {
@@ -94,6 +67,38 @@ void FrameWalker::walk(Memory& memory, const ThreadState& state, CodeTable& code
     }
     if (present(layout_.frame_is_entry) && stack.anchor != 0) {
         anchor_by_cframes(memory, stack.anchor, stack);
+    }
+}
+
+// What a frame is to the stack: one of Python's, or the end of a segment.
+void FrameWalker::visit(Memory& memory, Address address, const RawFrame& raw, CodeTable& codes, PythonStack& stack) {
+    if (raw.owner >= layout_.frame_owner_shim) {
+        // 3.15's base frame lies in the thread state: no activation runs it.
+        if (address - thread_ >= kMaxThreadBytes) {
+            stack.anchor = stack.anchor == 0 ? address : stack.anchor;
+            end_segment(stack, address);
+        }
+    } else {
+        const std::size_t before = stack.frames.size();
+        stack.loss = add_frame(memory, raw, codes, stack);
+        const bool pushed = stack.frames.size() > before;
+        if (pushed && present(layout_.frame_owner_shim)) {
+            stack.callers.push_back(raw.previous);
+        }
+        if (std::exchange(begins_, raw.is_entry)) {
+            firsts_.push_back(address);
+        }
+        // A frame that has not started cannot have called another in its own activation. (It can from C: a finalizer,
+        // run by the gc that its first instructions set off.) So this is the frame of an activation that is just
+        // beginning, and what is above it is left over from the one before: up to 3.12 an activation links its
+        // cframe before it fills it (Python/ceval.c, _PyEval_EvalFrameDefault).
+        if (pushed && called_directly_ && stack.frames.back().incomplete) {
+            stack.loss = Loss::kBetween;
+        }
+        if (raw.is_entry) {
+            // The frame itself is an anchor up to 3.10; in 3.11 its cframe is.
+            end_segment(stack, present(layout_.frame_is_entry) ? 0 : address);
+        }
     }
 }
 

@@ -78,6 +78,7 @@ class FrameWalker {
         std::vector<std::byte> bytes;
     };
 
+    void visit(Memory& memory, Address address, const RawFrame& raw, CodeTable& codes, PythonStack& stack);
     void anchor_by_cframes(Memory& memory, Address cframe, PythonStack& stack);
     Loss read_thread(Memory& memory, const ThreadState& state, PythonStack& stack, Address& frame);
     Loss load_chunk(Memory& memory, Address chunk, Address top);
@@ -89,8 +90,10 @@ class FrameWalker {
     const Runtime& runtime_;
     const Layout& layout_;
     Chunk chunk_;
-    Address thread_ = 0;           // the thread state
-    std::vector<Address> firsts_;  // the innermost frame of each segment, 3.11
+    Address thread_ = 0;            // the thread state
+    bool begins_ = true;            // a segment begins with the next frame
+    bool called_directly_ = false;  // the frame before runs in the same activation
+    std::vector<Address> firsts_;   // the innermost frame of each segment, 3.11
 };
 
 }  // namespace weft
