@@ -82,22 +82,14 @@ class PythonReader {
     }
 
     // The stacks of thread states (address, interpreter, pthread), which belong to one thread, innermost first, laid into
-    // its native stack: ([(kind, ...)] innermost first, the native stack's loss, ...). What follows the kind is
+    // its native stack: ([(kind, ...)] innermost first, the native stack's loss). What follows the kind is
     //   0  index of the Python frame, in the stacks put together
-    //   1  module, address in it, whether it is of a call, proof
+    //   1  module, address in it, proof
     //   2  loss
-    // and the address of code that the map does not know, 0 if there was none.
     nb::tuple weave(const std::vector<State>& states, CodeMap& code, const RegisterSet& registers) {
         PythonStack python;
         for (const State& state : states) {
-            const PythonStack part = walk(state);
-            const auto before = static_cast<std::uint32_t>(python.frames.size());
-            for (const Segment& segment : part.segments) {
-                python.segments.push_back({segment.anchor, before + segment.end});
-            }
-            python.frames.insert(python.frames.end(), part.frames.begin(), part.frames.end());
-            python.callers.insert(python.callers.end(), part.callers.begin(), part.callers.end());
-            python.loss = part.loss != Loss::kNone ? part.loss : python.loss;
+            python.append(walk(state));
         }
         StackCopy words;
         words.begin(begin_look(), registers.get(Register::kRsp));
@@ -107,8 +99,6 @@ class PythonReader {
             unwind(words, code, registers, native);
         }
         const Loss loss = native.loss;
-        const Address unknown =
-            native.frames.empty() || native.frames.back().place.table != nullptr ? 0 : native.frames.back().lookup();
         WovenStack woven;
         weaver_.weave(python, native, code, words, woven);
         nb::list frames;
@@ -119,14 +109,13 @@ class PythonReader {
                 case WovenFrame::Kind::kNative: {
                     const NativeFrame& at = native.frames[frame.index];
                     const Address address = at.place.module != 0 ? at.place.address : at.lookup();
-                    frames.append(
-                        nb::make_tuple(kind, at.place.module, address, at.is_return, static_cast<int>(frame.proof)));
+                    frames.append(nb::make_tuple(kind, at.place.module, address, static_cast<int>(frame.proof)));
                     break;
                 }
                 case WovenFrame::Kind::kMarker: frames.append(nb::make_tuple(kind, kLossNames[frame.index])); break;
             }
         }
-        return nb::make_tuple(frames, kLossNames[static_cast<std::size_t>(loss)], unknown);
+        return nb::make_tuple(frames, kLossNames[static_cast<std::size_t>(loss)]);
     }
 
     // Code objects that stacks since the last call have named for the first time.

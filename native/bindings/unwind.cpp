@@ -1,9 +1,9 @@
 // Unwind tables for Python: made from the sections of a module, and looked at in readelf's words.
-#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,7 +48,13 @@ std::string told_cfa(const UnwindRule& rule) {
     return sum + " plt" + with_sign(rule.addend);
 }
 
-UnwindTable build(const std::vector<nb::tuple>& sections) {
+// What Python has of a table. Maps of code share it without Python's knowledge: they are let go by threads that must not
+// wait for the GIL.
+struct TableHandle {
+    std::shared_ptr<const UnwindTable> table;
+};
+
+TableHandle build(const std::vector<nb::tuple>& sections) {
     std::vector<CfiSection> told;
     for (const nb::tuple& section : sections) {
         const auto bytes = nb::cast<nb::bytes>(section[0]);
@@ -57,11 +63,11 @@ UnwindTable build(const std::vector<nb::tuple>& sections) {
                         nb::cast<bool>(section[2])});
     }
     const nb::gil_scoped_release release;  // the tuples keep the bytes
-    return UnwindTable::build(told);
+    return {std::make_shared<const UnwindTable>(UnwindTable::build(told))};
 }
 
-nb::dict find(const UnwindTable& table, std::uint64_t address) {
-    const UnwindRule& rule = table.find(address);
+nb::dict find(const TableHandle& handle, std::uint64_t address) {
+    const UnwindRule& rule = handle.table->find(address);
     nb::dict words;
     words["CFA"] = told_cfa(rule);
     words["signal"] = rule.signal;
@@ -72,11 +78,12 @@ nb::dict find(const UnwindTable& table, std::uint64_t address) {
     return words;
 }
 
-nb::dict losses(const UnwindTable& table) {
+nb::dict losses(const TableHandle& handle) {
+    const CfiLosses& told = handle.table->losses();
     nb::dict counts;
-    counts["functions"] = table.losses().functions;
-    counts["expressions"] = table.losses().expressions;
-    counts["overlaps"] = table.losses().overlaps;
+    counts["functions"] = told.functions;
+    counts["expressions"] = told.expressions;
+    counts["overlaps"] = told.overlaps;
     return counts;
 }
 
@@ -122,28 +129,31 @@ void bind_unwind(nb::module_& module) {
         .def(
             "add",
             [](CodeMap& code, Address begin, Address end, Address bias, std::uint32_t number,
-               std::shared_ptr<UnwindTable> table) { code.add(begin, end, bias, number, std::move(table)); },
-            nb::arg("begin"), nb::arg("end"), nb::arg("bias"), nb::arg("module"), nb::arg("table") = nb::none())
+               const TableHandle* handle) {
+                code.add(begin, end, bias, number, handle == nullptr ? nullptr : handle->table);
+            },
+            nb::arg("begin"), nb::arg("end"), nb::arg("bias"), nb::arg("module"), nb::arg("table").none() = nb::none())
         .def("add_eval_loop", &CodeMap::add_eval_loop, nb::arg("begin"), nb::arg("end"));
     module.def("unwind", &unwind_all, nb::arg("memory"), nb::arg("code"), nb::arg("registers"));
-    nb::class_<UnwindTable>(module, "UnwindTable")
+    nb::class_<TableHandle>(module, "UnwindTable")
         .def_static("build", &build, nb::arg("sections"))
         .def_static(
             "load",
             [](const nb::bytes& bytes) {
                 std::optional<UnwindTable> table = UnwindTable::load({bytes.c_str(), bytes.size()});
-                return table ? nb::cast(std::move(*table)) : nb::none();
+                return table ? nb::cast(TableHandle{std::make_shared<const UnwindTable>(std::move(*table))})
+                             : nb::none();
             },
             nb::arg("bytes"))
         .def("save",
-             [](const UnwindTable& table) {
-                 const std::string bytes = table.save();
+             [](const TableHandle& handle) {
+                 const std::string bytes = handle.table->save();
                  return nb::bytes(bytes.data(), bytes.size());
              })
         .def("find", &find, nb::arg("address"))
         .def_prop_ro("losses", &losses)
-        .def_prop_ro("bytes", &UnwindTable::bytes)
-        .def("__len__", &UnwindTable::rows);
+        .def_prop_ro("bytes", [](const TableHandle& handle) { return handle.table->bytes(); })
+        .def("__len__", [](const TableHandle& handle) { return handle.table->rows(); });
 }
 
 }  // namespace weft

@@ -39,6 +39,18 @@ struct PythonStack {
     // the lower address is called by the other. 0: this version leaves none.
     Address anchor = 0;
 
+    // Goes on with the frames of another thread state, which has called this one's.
+    void append(const PythonStack& outer) {
+        const auto before = static_cast<std::uint32_t>(frames.size());
+        for (const Segment& segment : outer.segments) {
+            segments.push_back({segment.anchor, before + segment.end});
+        }
+        frames.insert(frames.end(), outer.frames.begin(), outer.frames.end());
+        callers.insert(callers.end(), outer.callers.begin(), outer.callers.end());
+        loss = outer.loss != Loss::kNone ? outer.loss : loss;
+        unproven = unproven || outer.unproven;
+    }
+
     void clear() {
         frames.clear();
         callers.clear();

@@ -106,14 +106,7 @@ void PythonTarget::walk_states(const PythonThread& thread, const ThreadPosition&
         return a.anchor != 0 && b.anchor != 0 && a.anchor < b.anchor;
     });
     for (const PythonStack& part : parts_) {
-        const auto before = static_cast<std::uint32_t>(stack.frames.size());
-        for (const Segment& segment : part.segments) {
-            stack.segments.push_back({segment.anchor, before + segment.end});
-        }
-        stack.frames.insert(stack.frames.end(), part.frames.begin(), part.frames.end());
-        stack.callers.insert(stack.callers.end(), part.callers.begin(), part.callers.end());
-        stack.loss = part.loss != Loss::kNone ? part.loss : stack.loss;
-        stack.unproven = stack.unproven || part.unproven;
+        stack.append(part);
     }
 }
 

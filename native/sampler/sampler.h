@@ -2,6 +2,7 @@
 //
 //   pacing.cpp     when a thread is due: its own CPU clock, and the ticks of the wall clock
 //   taking.cpp     one sample: stop or no stop, read, account
+//   weaving.cpp    what a look has seen: woven, and as a number
 //   following.cpp  processes and threads that come and go; ptrace's reports
 //   sampler.cpp    the loop around them, and the border to Python's threads
 //
@@ -118,14 +119,16 @@ class Sampler {
     void take_still(SampledThread& thread, const SchedStat& before, const ThreadActivity& activity);
     void take_moving(SampledThread& thread);
     Look look_at(SampledThread& thread, const ThreadPosition& position, PythonStack& stack);
-    void weave(SampledThread& thread, const RegisterSet& registers);
-    void ask_for_code(SampledProcess& process, const NativeFrame& frame);
-    std::uint32_t intern(SampledThread& thread);
-    void make_keys(SampledThread& thread);
     void account_running(SampledThread& thread, std::uint64_t now_ns, const Look& look, std::uint32_t stack);
     void account_holder(SampledThread& thread, std::uint64_t now_ns, std::uint32_t stack);
     void lose(SampledThread& thread, Loss loss);
     bool behind();
+
+    // weaving.cpp
+    void weave(SampledThread& thread, const RegisterSet& registers);
+    void ask_for_code(SampledProcess& process, const NativeFrame& frame);
+    std::uint32_t intern(SampledThread& thread);
+    void make_keys(SampledThread& thread);
 
     // following.cpp
     AttachResult attach_now(pid_t pid, bool launching, const std::optional<PythonPlace>& python, const CodeMap& code);

@@ -10,8 +10,8 @@ namespace {
 constexpr std::size_t kMaxDistances = 16;
 constexpr std::size_t kAligned = 8;    // seams that are compared to tell which activation is the first
 constexpr std::uint64_t kLearned = 8;  // activations, before their constant is relied on
-constexpr std::size_t kMaxLinks =
-    4 << 20;                            // looked at in one sample: made for it, memory could name each again and again
+// Of links that are looked at in one sample: memory can be made to name each again and again.
+constexpr std::size_t kMaxLinks = 4 << 20;
 constexpr std::int32_t kMaxSlot = 512;  // bytes from the CFA down
 
 std::optional<std::uint64_t> value_of(const NativeFrame& frame, std::int32_t offset, StackCopy& words) {

@@ -57,8 +57,8 @@ _Code = tuple[int, int, _Text, _Text, _Text, bytes]
 # code id, byte offset of the instruction (negative: not started), incomplete
 _Frame = tuple[int, int, bool]
 
-# (WOVEN_PYTHON, index of the Python frame in the stacks put together), (WOVEN_NATIVE, module, address in it, whether it
-# is of a call, proof), or (WOVEN_MARKER, loss)
+# (WOVEN_PYTHON, index of the Python frame in the stacks put together), (WOVEN_NATIVE, module, address in it, proof), or
+# (WOVEN_MARKER, loss)
 WovenRow = tuple[Any, ...]
 
 class PythonReader:
@@ -73,10 +73,9 @@ class PythonReader:
         """Frames innermost first, a name of LOSSES, and the address of the innermost anchor or 0."""
     def weave(
         self, states: Sequence[tuple[int, int, int]], code: CodeMap, registers: RegisterSet
-    ) -> tuple[list[WovenRow], str, int]:
+    ) -> tuple[list[WovenRow], str]:
         """The stacks of the thread states (address, interpreter, pthread) of one thread, innermost first, laid into its
-        native stack, innermost first. Then the native stack's loss, and the address of code that the map does not know,
-        or 0."""
+        native stack, innermost first. Then the native stack's loss."""
     def codes(self) -> list[_Code]:
         """Code objects that stacks since the last call have named for the first time."""
 
@@ -139,8 +138,8 @@ class Batch:
     def python_frames(self) -> list[tuple[int, int, int, bool]]:
         """[(id, code id, instruction, incomplete)]; code 0: a marker, and the instruction an index of LOSSES."""
     @property
-    def native_frames(self) -> list[tuple[int, int, int, bool, int]]:
-        """[(id, module or 0, address in it, whether it is of a call, proof)]."""
+    def native_frames(self) -> list[tuple[int, int, int, int]]:
+        """[(id, module or 0, address in it, proof)]; of a call, the address of its last byte."""
     @property
     def stacks(self) -> list[tuple[int, int, int]]:
         """[(id, parent, frame)]."""

@@ -241,7 +241,7 @@ class _Reader:
         woven, native_loss = None, NO_LOSS
         if self._code:
             places = [(state.address, state.interpreter, state.pthread) for state, *_ in read]
-            woven, native_loss, _ = self._native.weave(places, self._code.map, registers)
+            woven, native_loss = self._native.weave(places, self._code.map, registers)
             # A thread that moves may have another stack by now: then its Python frames are told alone.
             if sum(row[0] == _native.WOVEN_PYTHON for row in woven) != sum(len(frames) for _, frames, *_ in read):
                 woven, native_loss = None, _NO_REGISTERS
@@ -315,7 +315,7 @@ class _Reader:
             match kind, row:
                 case _native.WOVEN_PYTHON, [index]:
                     yield python[index]
-                case _native.WOVEN_NATIVE, [module, address, _, proof]:
+                case _native.WOVEN_NATIVE, [module, address, proof]:
                     inner, *outer = code.functions(module, address)
                     seam = replace(inner, flags=inner.flags | PROOFS[proof])
                     yield from (DumpedFrame(frame, address=address) for frame in (seam, *outer))

@@ -159,7 +159,7 @@ class Recorder:
             codes[code_id] = recorded.codes[code_id] = code
         for frame_id, code_id, instruction, incomplete in batch.python_frames:
             self._capture.add_frame(frame_id, self._frame(codes, code_id, instruction, incomplete=incomplete))
-        for frame_id, module, address, _, proof in batch.native_frames:
+        for frame_id, module, address, proof in batch.native_frames:
             self._add_module(module)
             self.native_frames[frame_id] = module, address
             self._capture.add_native_frame(frame_id, module or None, address, PROOFS[proof])
