@@ -23,7 +23,7 @@ std::chrono::nanoseconds to_duration(double seconds) {
 // 0, or the errno with which the kernel refuses.
 int probe_cpu_clock(pid_t tid, bool user_only) {
     errno = 0;
-    Readers readers([](int, std::span<const Tick>) {});
+    Readers readers([](int, std::span<const Tick>, const Wake&) {});
     return CpuClock::open(tid, kProbePeriod, user_only, readers.rings_for(tid)).valid() ? 0 : errno;
 }
 

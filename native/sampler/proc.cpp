@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -207,5 +208,11 @@ std::uint64_t read_clock(clockid_t clock) {
 
 std::uint64_t monotonic_ns() { return read_clock(CLOCK_MONOTONIC); }
 std::uint64_t own_cpu_ns() { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
+
+std::uint64_t own_switches() {
+    rusage usage{};
+    getrusage(RUSAGE_THREAD, &usage);
+    return static_cast<std::uint64_t>(usage.ru_nvcsw) + static_cast<std::uint64_t>(usage.ru_nivcsw);
+}
 
 }  // namespace weft

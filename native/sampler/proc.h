@@ -72,6 +72,7 @@ ThreadStatus read_thread_status(pid_t tid);
 
 std::uint64_t read_clock(clockid_t clock);  // ns
 std::uint64_t monotonic_ns();
-std::uint64_t own_cpu_ns();  // of the calling thread
+std::uint64_t own_cpu_ns();    // of the calling thread
+std::uint64_t own_switches();  // how often the calling thread has been switched out
 
 }  // namespace weft

@@ -125,6 +125,7 @@ void Readers::run(Reader& reader) const {
     std::vector<Tick> ticks;
     std::array<epoll_event, kMaxEvents> events;
     for (;;) {
+        const Wake wake;
         const int count = epoll_wait(reader.epoll.get(), events.data(), kMaxEvents, -1);
         for (int i = 0; i < count; ++i) {
             auto* ring = static_cast<TickRing*>(events[static_cast<std::size_t>(i)].data.ptr);
@@ -135,7 +136,7 @@ void Readers::run(Reader& reader) const {
             ticks.clear();
             ring->take(ticks);
             if (!ticks.empty()) {
-                on_ticks_(reader.cpu, ticks);
+                on_ticks_(reader.cpu, ticks, wake);
             }
         }
     }

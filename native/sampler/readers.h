@@ -13,13 +13,28 @@
 
 #include "memory/descriptor.h"
 #include "sampler/cpu_clock.h"
+#include "sampler/proc.h"
 
 namespace weft {
+
+// A sleep of the calling reader, from now on, and its end.
+class Wake {
+   public:
+    Wake() : asleep_ns_(monotonic_ns()), switches_(own_switches()) {}
+
+    // Whether it was this tick that woke the calling reader, and that has had its CPU ever since. (A reader sleeps too when
+    // it waits for its turn, or for a page of the target. Then the target's thread goes on, and may tick.)
+    bool by(const Tick& tick) const { return tick.time_ns > asleep_ns_ && own_switches() == switches_ + 1; }
+
+   private:
+    std::uint64_t asleep_ns_;
+    std::uint64_t switches_;
+};
 
 class Readers {
    public:
     // Called by the reader of `cpu`, on that CPU, with the ticks that have come since the last time.
-    using OnTicks = std::function<void(int cpu, std::span<const Tick> ticks)>;
+    using OnTicks = std::function<void(int cpu, std::span<const Tick> ticks, const Wake& wake)>;
 
     explicit Readers(OnTicks on_ticks);
     ~Readers() { stop(); }

@@ -76,7 +76,7 @@ class Sampler {
     // sampler.cpp
     void run();
     void wait(std::unique_lock<std::mutex>& turn);
-    void on_ticks(int cpu, std::span<const Tick> ticks);
+    void on_ticks(int cpu, std::span<const Tick> ticks, const Wake& wake);
     void run_commands();
     void call(const Command& command);  // on the sampler's thread, to the end
     void publish(bool finished);
@@ -103,9 +103,9 @@ class Sampler {
         bool moving = false;        // the thread may have run meanwhile
         std::uint64_t held_ns = 0;  // how long it has waited for us
     };
-    void sample_at_tick(SampledThread& thread, int cpu, const Tick& tick);
+    void sample_at_tick(SampledThread& thread, int cpu, const Tick& tick, const Wake& wake);
     void come_late(SampledThread& thread);
-    Look look_at_waiting(SampledThread& thread, int cpu, const Tick& tick);
+    Look look_at_waiting(SampledThread& thread, int cpu, const Tick& tick, const Wake& wake);
     void sample_running(SampledThread& thread, std::uint64_t now_ns);
     bool seize_late(SampledThread& thread, std::uint64_t now_ns);
     void interrupt(SampledThread& thread);

@@ -43,7 +43,7 @@ bool Sampler::is_due(SampledThread& thread, std::uint64_t now_ns) {
 }
 
 // A tick of the thread's own clock, on the reader of the CPU that it fell on: the thread waits for that CPU.
-void Sampler::sample_at_tick(SampledThread& thread, int cpu, const Tick& tick) {
+void Sampler::sample_at_tick(SampledThread& thread, int cpu, const Tick& tick, const Wake& wake) {
     // The first period was another one (open_clock). A change begins the period anew, so not at every tick.
     if (thread.clock.count_tick(cpu) % kTicksPerPeriod == 1) {
         thread.clock.set_period(cpu, jittered(period_ns_));
@@ -52,7 +52,7 @@ void Sampler::sample_at_tick(SampledThread& thread, int cpu, const Tick& tick) {
     if (!is_due(thread, tick.time_ns)) {
         return;
     }
-    const Look look = look_at_waiting(thread, cpu, tick);
+    const Look look = look_at_waiting(thread, cpu, tick, wake);
     if (look.stat.cpu_ns != 0) {
         thread.ticked_cpu_ns = look.stat.cpu_ns;
     }
@@ -72,7 +72,7 @@ void Sampler::come_late(SampledThread& thread) {
 
 // The stack counts if the thread provably is on no CPU from before it is read until after. While the reader has to wait for
 // a page or for the thread's mmap lock, the thread goes on; then it is read again.
-Sampler::Look Sampler::look_at_waiting(SampledThread& thread, int cpu, const Tick& tick) {
+Sampler::Look Sampler::look_at_waiting(SampledThread& thread, int cpu, const Tick& tick, const Wake& wake) {
     Look look;
     for (int i = 0; i < kWaitingLooks; ++i) {
         const std::uint64_t begin_ns = monotonic_ns();
@@ -93,17 +93,19 @@ Sampler::Look Sampler::look_at_waiting(SampledThread& thread, int cpu, const Tic
         if (!once && thread.files.cpu() != cpu) {
             return look;
         }
-        // In the first case it has not moved since the tick. In the other neither, if the time was too short to have run
-        // on another CPU and be back.
-        const bool at_tick = once || (i == 0 && begin_ns - std::min(begin_ns, tick.time_ns) < kWakeUp);
+        // If this reader has had the CPU since the tick, the thread has not moved since, and its registers are the tick's.
+        const bool at_tick = i == 0 && begin_ns - std::min(begin_ns, tick.time_ns) < kWakeUp && wake.by(tick);
         Look seen = look_at(thread, {0, at_tick ? tick.registers : RegisterSet{}}, stack_);
         if (thread.files.read(seen.stat) && seen.stat.switches == before.switches) {
             thread.still = Stillness{monotonic_ns(), seen.stat.switches};
             seen.held_ns = thread.still->at_ns - (at_tick ? tick.time_ns : begin_ns);
-            if (options_.native && !at_tick && thread.retakes < kMaxRetakes) {
+            if (options_.native && !at_tick && thread.blind_looks < kMaxRetakes) {
+                ++thread.blind_looks;
                 look.stat = seen.stat;
-                return look;  // its registers are not known: the next tick will tell them
+                look.loss = Loss::kNoRegisters;  // the next tick will tell them
+                return look;
             }
+            thread.blind_looks = 0;
             ++batch_.account.stacks_waiting;
             return seen;
         }
@@ -201,6 +203,10 @@ Sampler::Look Sampler::look_at_stopped(SampledThread& thread) {
 // stopped among them has no whole chain of frames. At the next tick it has: its time is left to that.
 bool Sampler::leave_to_next_tick(SampledThread& thread, Loss loss) {
     switch (loss) {
+        case Loss::kNoRegisters:
+            --batch_.account.samples_wanted;
+            ++batch_.account.stacks_retaken;
+            return true;  // such looks are counted by themselves
         case Loss::kUnreadable:
         case Loss::kCycle:
         case Loss::kNotAFrame:
