@@ -30,7 +30,7 @@ class FrameFlag(IntFlag):
     """What is special about a frame."""
 
     INCOMPLETE = 1  # pushed, not started yet: shown at its first line
-    MACHINERY = 2  # of how the interpreter calls and evaluates: hidden unless all frames are asked for
+    MACHINERY = 2  # of how the interpreter calls and evaluates
     # Of a native frame that runs the eval loop: how it was decided that it runs the Python frames that it calls.
     PROVEN = 4
     COUNTED = 8
@@ -41,6 +41,7 @@ class FrameFlag(IntFlag):
 NO_FLAGS = FrameFlag(0)
 PROOFS = (NO_FLAGS, FrameFlag.PROVEN, FrameFlag.COUNTED, FrameFlag.OPEN)  # by Proof of native/weave/weave.h
 SEAM = FrameFlag.PROVEN | FrameFlag.COUNTED | FrameFlag.OPEN
+HIDDEN = FrameFlag.MACHINERY | SEAM  # unless all frames are asked for
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from weft.cli.options import all_frames_option, native_option
 from weft.errors import CoreFileError
 
 EPILOG = """\b
@@ -32,13 +33,8 @@ _STYLES: dict[str, dict[str, Any]] = {
 @click.command(epilog=EPILOG)
 @click.argument("target", metavar="(PID | CORE)")
 @click.option("--locals", "with_locals", is_flag=True, help="Show the local variables of each frame, cut short.")
-@click.option(
-    "--native/--no-native",
-    default=True,
-    show_default=True,
-    help="Native frames (C, C++, Rust) woven with those of Python, or Python's alone.",
-)
-@click.option("--all-frames", is_flag=True, help="Show the interpreter's own frames (eval loop, call helpers), too.")
+@native_option
+@all_frames_option
 @click.option("--json", "as_json", is_flag=True, help="Everything as data; docs/dump.md tells the keys.")
 @click.option(
     "--root",

@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 
 from weft.capture import Capture
+from weft.cli.options import idle_option, native_option
 from weft.cli.progress import ProgressLine
 from weft.collect.choose import Collector
 from weft.collect.sampler import Mode
@@ -81,13 +82,8 @@ class _Rate(click.ParamType[int]):
     show_default=True,
     help="ptrace: the default; peek: without it, beside a debugger, and biased where there are no CPU clocks.",
 )
-@click.option(
-    "--native/--no-native",
-    default=True,
-    show_default=True,
-    help="Native frames (C, C++, Rust) woven with those of Python, or Python's alone.",
-)
-@click.option("--idle", is_flag=True, help="Show the time in which threads were blocked, too.")
+@native_option
+@idle_option
 @click.argument("command", nargs=-1, metavar="[-- COMMAND ...]")
 def record(
     pid: int | None,

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from weft.capture import Capture
+from weft.cli.options import all_frames_option, idle_option
 from weft.errors import OutputError
 from weft.export import FORMATS, format_of, write, write_file
 from weft.profile.tables import View
@@ -31,8 +32,8 @@ Examples:
     help="What to write. By default the ending of FILE tells it; on the terminal it is text.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to; stdout by default.")
-@click.option("--idle", is_flag=True, help="Show the time in which threads were blocked, too.")
-@click.option("--all-frames", is_flag=True, help="Show the interpreter's own frames (eval loop, call helpers), too.")
+@idle_option
+@all_frames_option
 @click.option("--json", "as_json", is_flag=True, help="The report as data: functions, lines, threads, account.")
 def report(
     capture: Path, name: str | None, output: Path | None, *, idle: bool, all_frames: bool, as_json: bool

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
 from weft.capture import Capture, Process, Thread
-from weft.sample import SEAM, Frame, FrameFlag, State, is_body
+from weft.sample import HIDDEN, Frame, State, is_body
 
 EMPTY = -1  # the frame of the empty stack
 ACTIVE = (State.RUNNING, State.GIL)  # what is shown unless blocked threads are asked for too
@@ -135,9 +135,7 @@ class Profile:
         known: dict[Frame, int] = {}
         for number, functions in capture.frames():
             numbers[number] = tuple(
-                known.setdefault(frame, len(known))
-                for frame in functions
-                if all_frames or not frame.flags & (FrameFlag.MACHINERY | SEAM)
+                known.setdefault(frame, len(known)) for frame in functions if all_frames or not frame.flags & HIDDEN
             )
         self.frames = list(known)
         for stack, parent, frame_id in capture.stacks():

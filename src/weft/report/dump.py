@@ -7,7 +7,7 @@ from typing import Any
 
 from weft.dump import Dump, DumpedFrame, DumpedThread
 from weft.profile.names import NO_FRAME, escape, short_file
-from weft.sample import SEAM, Frame, FrameFlag, FrameKind, State
+from weft.sample import HIDDEN, Frame, FrameFlag, FrameKind, State
 
 _INDENT = "    "
 _SEAMS = {FrameFlag.PROVEN: "proven", FrameFlag.COUNTED: "counted", FrameFlag.OPEN: "open"}
@@ -65,7 +65,7 @@ def _states(thread: DumpedThread) -> Iterator[str]:
 def _stack(thread: DumpedThread, width: int | None, *, all_frames: bool) -> Iterator[tuple[str, str]]:
     several = any(frame.interpreter for frame in thread.frames)
     interpreter: int | None = None
-    shown = [d for d in thread.frames if all_frames or not d.frame.flags & (FrameFlag.MACHINERY | SEAM)]
+    shown = [d for d in thread.frames if all_frames or not d.frame.flags & HIDDEN]
     for dumped in shown:
         python = dumped.frame.kind is FrameKind.PYTHON
         if several and python and dumped.interpreter != interpreter:
