@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from interpreters import Interpreter, all_interpreters, missing
@@ -38,15 +39,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("interpreter", matrix.values(), ids=matrix.keys(), indirect=True)
 
 
+@pytest.fixture(scope="session")
+def lack(request: pytest.FixtureRequest) -> Callable[[str], NoReturn]:
+    """Say what a test needs and the machine lacks: the test is skipped, or fails where all must be there."""
+    return pytest.fail if request.config.getoption("--all-interpreters") else pytest.skip
+
+
 @pytest.fixture
-def interpreter(request: pytest.FixtureRequest) -> Interpreter:
+def interpreter(request: pytest.FixtureRequest, lack: Callable[[str], NoReturn]) -> Interpreter:
     """Each interpreter of the machine in turn."""
     if isinstance(request.param, Interpreter):
         return request.param
-    reason = "no Python {}.{} on this machine".format(*request.param)
-    if request.config.getoption("--all-interpreters"):
-        pytest.fail(reason)
-    pytest.skip(reason)
+    lack("no Python {}.{} on this machine".format(*request.param))
 
 
 @pytest.fixture(scope="session")

@@ -144,19 +144,14 @@ def test_a_stopped_process(start_target: StartTarget) -> None:
 def test_under_a_debugger(start_target: StartTarget) -> None:
     """GIVEN a running process that another tracer holds, and lets run: it cannot be stopped, which must be said."""
     target = start_target(newest(), "storm.py", 1_000_000)
-    tracer = subprocess.Popen(
-        [sys.executable, "-c", TRACER, str(target.pid)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert tracer.stdout is not None
-    assert tracer.stdin is not None
-    assert tracer.stdout.readline() == b"seized\n"
-    told = dump(target.pid)
-    assert not told["threads"][0]["proven"]
-    assert f"process {tracer.pid} traces it" in told["warnings"][0]
-    assert "not proven" in weft("dump", target.pid).stdout
-    tracer.stdin.close()
-    tracer.wait()
-    tracer.stdout.close()
+    command = [sys.executable, "-c", TRACER, str(target.pid)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as tracer:  # ends with its input
+        assert tracer.stdout is not None
+        assert tracer.stdout.readline() == b"seized\n"
+        told = dump(target.pid)
+        assert not told["threads"][0]["proven"]
+        assert f"process {tracer.pid} traces it" in told["warnings"][0]
+        assert "not proven" in weft("dump", target.pid).stdout
 
 
 TRACER = """

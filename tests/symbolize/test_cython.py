@@ -7,8 +7,9 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import ziglang
@@ -44,11 +45,8 @@ def interpreter_with_headers() -> tuple[Interpreter, str]:
 
 def build(folder: Path, cython: str, include: str, *options: str) -> None:
     """Make fixture.so from fixture.pyx."""
-    tool = CACHE / cython
-    if not tool.exists():
-        pytest.skip(f"there is no {tool}")
     shutil.copy(SOURCE, folder)
-    env = os.environ | {"PYTHONPATH": str(tool)}
+    env = os.environ | {"PYTHONPATH": str(CACHE / cython)}
     subprocess.run([sys.executable, "-m", "cython", *options[1:], "fixture.pyx"], cwd=folder, env=env, check=True)
     zig = Path(ziglang.__file__).with_name("zig")
     flags = ["-target", "x86_64-linux-gnu.2.17", "-O2", "-shared", "-fPIC", options[0], "-I", include]
@@ -68,9 +66,18 @@ def shown(pid: int) -> list[dict[str, Any]]:
     [(["-g"], True), (["-g"], False), (["-g", "--line-directives"], False), (["-g0"], False)],
     ids=["c-file", "no-c-file", "line-directives", "no-debug-information"],
 )
-def test_functions(start_target: StartTarget, tmp_path: Path, cython: str, options: list[str], keep_c: bool) -> None:
+def test_functions(
+    start_target: StartTarget,
+    lack: Callable[[str], NoReturn],
+    tmp_path: Path,
+    cython: str,
+    options: list[str],
+    keep_c: bool,
+) -> None:
     """GIVEN Python and each kind of Cython function in turns THEN each is one frame, by its name in the source; with
     the line of its call, if the C file is at hand or the debug information has it."""
+    if not (CACHE / cython).exists():
+        lack(f"no {cython} on this machine")
     interpreter, include = interpreter_with_headers()
     build(tmp_path, cython, include, *options)
     if not keep_c:

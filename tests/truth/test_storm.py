@@ -64,6 +64,7 @@ def test_read_while_stopped(interpreter: Interpreter, start_target: StartTarget,
     account = assert_legal(interpreter, record_as(filtered(PERF_EVENT_OPEN), target.pid, tmp_path))
     assert account["stops"] > 0
     assert account["stacks_waiting"] == account["stacks_moving"] == 0
+    assert account["stops"] + account["stacks_still"] >= account["samples_taken"]
 
 
 @pytest.mark.serial
