@@ -48,9 +48,10 @@ def lack(request: pytest.FixtureRequest) -> Callable[[str], NoReturn]:
 @pytest.fixture
 def interpreter(request: pytest.FixtureRequest, lack: Callable[[str], NoReturn]) -> Interpreter:
     """Each interpreter of the machine in turn."""
-    if isinstance(request.param, Interpreter):
-        return request.param
-    lack("no Python {}.{} on this machine".format(*request.param))
+    found: Interpreter | tuple[int, int] = request.param
+    if isinstance(found, tuple):
+        lack("no Python {}.{} on this machine".format(*found))
+    return found
 
 
 @pytest.fixture(scope="session")
