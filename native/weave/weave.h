@@ -81,7 +81,8 @@ class Weaver {
     struct Distance {
         Address bytes = 0;
         std::uint64_t seen = 0;
-        CodeMap::Place place;  // in an activation that has called something
+        // In an activation that has called something. Whoever numbers modules keeps their tables (CodeBook), maps change.
+        CodeMap::Place place;
     };
     std::vector<Distance> distances_;
     std::optional<Slot> slot_;
