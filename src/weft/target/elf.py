@@ -23,6 +23,7 @@ _STT_FUNC, _STT_GNU_IFUNC = 2, 10
 _NT_GNU_BUILD_ID = 3
 
 _SYMBOL = struct.Struct("<IBBHQQ")  # name, info, other, section, value, size
+_RELOCATION = struct.Struct("<QQq")  # slot, symbol << 32 | type, addend
 _PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")  # type, flags, offset, vaddr, paddr, filesz, memsz, align
 _SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")  # name, type, flags, addr, offset, size, link, info, align, entsize
 
@@ -318,6 +319,19 @@ class ElfFile:
             for at, info, _, section, value, size in _SYMBOL.iter_unpack(symbols):
                 if section and info & 15 in (_STT_FUNC, _STT_GNU_IFUNC) and at < len(text):
                     found.append((value, size, text[at : text.find(b"\0", at)]))
+        return found
+
+    def imports(self) -> dict[int, bytes]:
+        """Return the names of symbols that the dynamic linker looks up, by the linked address of the slot for each."""
+        text, symbols = self._table(_SHT_DYNSYM)
+        found = {}
+        for name in (".rela.plt", ".rela.dyn"):
+            slots = self.contents(name) or b""
+            for slot, info, _ in _RELOCATION.iter_unpack(slots[: len(slots) // _RELOCATION.size * _RELOCATION.size]):
+                at = (info >> 32) * _SYMBOL.size
+                if 0 < at <= len(symbols) - _SYMBOL.size:
+                    start = _SYMBOL.unpack_from(symbols, at)[0]
+                    found[slot] = text[start : text.find(b"\0", start)]
         return found
 
     def _named(self, kind: int, names: tuple[str, ...]) -> Iterator[tuple[str, int, int]]:

@@ -1,0 +1,54 @@
+"""What is known of code without a symbol of its own: stubs of the linker, and functions whose names were stripped."""
+
+from __future__ import annotations
+
+import re
+import struct
+from bisect import bisect_right
+
+from weft.target.elf import ElfFile
+
+# Jumps by a slot of the GOT: [endbr64] [bnd] jmp *disp(%rip). Sections as GNU ld and lld name them.
+_STUB_SECTIONS = (".plt", ".plt.sec", ".plt.got", ".iplt")
+_JUMP = re.compile(rb"(?:\xf3\x0f\x1e\xfa)?\xf2?\xff\x25(.{4})", re.DOTALL)
+_ALIGNMENT, _STUB_SIZE = 8, 16
+# .eh_frame_hdr (LSB Core, "Exception Frames"): version 1, its encodings as every linker writes them: a pc-relative
+# pointer and a count of 4 bytes, then pairs of 4-byte offsets from the section's own address, in order.
+_HEADER = bytes([1, 0x1B, 0x03, 0x3B])
+_PAIR = struct.Struct("<iI")
+
+
+def stubs(file: ElfFile) -> list[tuple[int, int, bytes]]:
+    """Return (address, size, name) of the procedure linkage table's entries: `memset@plt`. ElfError."""
+    slots = file.imports()
+    found = []
+    for section in file.sections:
+        if section.name not in _STUB_SECTIONS or not slots:
+            continue
+        for jump in _JUMP.finditer(file.read(section.offset, section.size)):
+            begin = section.address + jump.start()
+            slot = section.address + jump.end() + int.from_bytes(jump[1], "little", signed=True)
+            if begin % _ALIGNMENT == 0 and slot in slots:
+                found.append((begin, _STUB_SIZE, slots[slot] + b"@plt"))
+    return found
+
+
+class FunctionStarts:
+    """Where the functions of a module begin, named or not, by the index of its unwind information."""
+
+    def __init__(self, file: ElfFile) -> None:
+        """Read the index. ElfError."""
+        self._starts: list[int] = []
+        section = file.section(".eh_frame_hdr")
+        if section is None or section.size < 12:
+            return
+        contents = file.read(section.offset, section.size)
+        pairs = contents[12 : 12 + int.from_bytes(contents[8:12], "little") * _PAIR.size]
+        if contents[:4] == _HEADER:
+            whole = pairs[: len(pairs) // _PAIR.size * _PAIR.size]
+            self._starts = sorted(section.address + offset for offset, _ in _PAIR.iter_unpack(whole))
+
+    def name(self, address: int) -> str | None:
+        """Return a name for the function at an address: `fun_` and where it begins, in hex."""
+        at = bisect_right(self._starts, address)
+        return f"fun_{self._starts[at - 1]:x}" if at else None

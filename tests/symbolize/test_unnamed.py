@@ -1,0 +1,62 @@
+"""Names for code that has no symbols, against binutils."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from interpreters import Interpreter, all_interpreters
+
+from weft.symbolize.resolver import Resolver
+from weft.symbolize.unnamed import stubs
+from weft.target.code import CodeModule
+from weft.target.elf import ElfFile
+
+
+def program_of(interpreter: Interpreter) -> Path:
+    """The file of an interpreter that its code is in: a shared libpython, if it has one."""
+    ask = "import sysconfig; v = sysconfig.get_config_var; print(v('LIBDIR') + '/' + v('INSTSONAME'))"
+    told = subprocess.run([*interpreter.command, "-c", ask], capture_output=True, text=True, check=True).stdout.strip()
+    library = Path(interpreter.chroot or "/", told.lstrip("/"))
+    return library if ".so" in library.name and library.exists() else interpreter.executable
+
+
+def printed(*command: str | Path) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | {"LC_ALL": "C"}).stdout
+
+
+def test_stubs(interpreter: Interpreter) -> None:
+    """GIVEN the linker's stubs of an interpreter THEN each has the name that objdump gives it, and none lacks."""
+    path = program_of(interpreter)
+    listing = printed("objdump", "-d", "-j", ".plt", "-j", ".plt.sec", "-j", ".plt.got", path)
+    expected = {
+        (int(address, 16), name)
+        for address, name in re.findall(r"^([0-9a-f]+) <([^>]+)@plt>:$", listing, re.MULTILINE)
+        if not re.search(r"[+*]", name)
+    }
+    with ElfFile(str(path)) as file:
+        found = {(address, name.decode().removesuffix("@plt")) for address, _, name in stubs(file)}
+    assert len(expected) > 50
+    assert found == expected
+
+
+def test_stripped_functions() -> None:
+    """GIVEN Debian's stripped interpreter THEN an unnamed function has one name from its first byte to its last."""
+    path = next(one.executable for one in all_interpreters() if one.stripped and one.chroot is None)
+    frames = printed("readelf", "--debug-dump=frames", path)
+    ranges = [
+        (int(begin, 16), int(end, 16)) for begin, end in re.findall(r"FDE .*pc=([0-9a-f]+)\.\.([0-9a-f]+)", frames)
+    ]
+    with ElfFile(str(path)) as file:
+        resolver = Resolver(CodeModule(1, str(path), None, file))
+        names = {
+            begin: {resolver.at(at)[0].function for at in (begin, (begin + end) // 2, end - 1)} for begin, end in ranges
+        }
+        linkage = file.section(".plt")
+    assert linkage is not None
+    del names[linkage.address]  # whose stubs have names
+    unnamed = {begin: found for begin, found in names.items() if any(name.startswith("fun_") for name in found)}
+    assert len(unnamed) > 1000
+    assert unnamed == {begin: {f"fun_{begin:x}"} for begin in unnamed}
