@@ -59,7 +59,7 @@ def dump(target: str, root: Path | None, *, with_locals: bool, native: bool, all
     else:
         raise CoreFileError(f"{target!r} is neither a PID nor a file")
     if as_json:
-        click.echo(json.dumps(as_dict(taken), indent=2))
+        click.echo(json.dumps(as_dict(taken), indent=2 if sys.stdout.isatty() else None))
         return
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for kind, line in render(taken, width, all_frames=all_frames):
