@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 from pathlib import Path
 
 from interpreters import Interpreter, all_interpreters
+from running import StartTarget
+from weft_command import run_weft
 
+from weft.symbolize.methods import methods
 from weft.symbolize.resolver import Resolver
 from weft.symbolize.unnamed import stubs
 from weft.target.code import CodeModule
@@ -60,3 +64,45 @@ def test_stripped_functions() -> None:
     unnamed = {begin: found for begin, found in names.items() if any(name.startswith("fun_") for name in found)}
     assert len(unnamed) > 1000
     assert unnamed == {begin: {f"fun_{begin:x}"} for begin in unnamed}
+
+
+def test_methods(interpreter: Interpreter) -> None:
+    """GIVEN an interpreter with symbols THEN functions have names from its tables that their symbols bear out.
+
+    Some do not: dict.__getitem__ is dict_subscript, and int.tp_repr is long_to_decimal_string.
+    """
+    with ElfFile(str(program_of(interpreter))) as file:
+        found = methods(file)
+        symbols = {address: name for address, size, name in file.functions() if size}
+        stripped = file.section(".symtab") is None
+    assert len(found) > 800
+    assert {b"list.sort", b"sorted", b"dict.tp_repr"} <= set(found.values()) or interpreter.free_threaded
+    named = {address: name for address, name in found.items() if address in symbols}
+    alike = [
+        address
+        for address, name in named.items()
+        if name.split(b".")[-1].removeprefix(b"tp_").strip(b"_").lower() in symbols[address].lower()
+    ]
+    assert stripped or len(named) > 0.9 * len(found)
+    assert stripped or len(alike) > 0.95 * len(named)
+
+
+SORTS = """
+import json, os
+def key(value):
+    print(json.dumps({"pid": os.getpid()}), flush=True)
+    os.read(0, 1)
+[1].sort(key=key)
+"""
+
+
+def test_stripped_method(start_target: StartTarget, tmp_path: Path) -> None:
+    """GIVEN a stripped interpreter in list.sort THEN that stands between its caller and the key function."""
+    interpreter = next(one for one in all_interpreters() if one.stripped and one.chroot is None)
+    (tmp_path / "sorts.py").write_text(SORTS)
+    target = start_target(interpreter, tmp_path / "sorts.py")
+    (thread,) = json.loads(run_weft("dump", "--json", target.pid).stdout)["threads"]
+    names = [frame["function"] for frame in thread["frames"] if not (frame.get("machinery") or frame.get("seam"))]
+    callers = names[names.index("key") + 1 : names.index("<module>")]
+    assert "list.sort" in callers
+    assert all(name == "list.sort" or name.startswith("fun_") for name in callers)

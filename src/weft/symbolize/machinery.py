@@ -27,7 +27,12 @@ _STARTS = (
     r"_?Py_?(Run|Main)_?\w*|Py_(Main|BytesMain|RunMain)|pymain_\w+|pyrun_\w+|run_(mod|eval_code_obj|pyc_file|file)\w*"
     r"|_?PyRun_\w+|main|_start|t_bootstrap|thread_run|pythread_wrapper|builtin_exec|builtin_eval|exec_code_in_module"
 )
-_MACHINERY = re.compile(rf"(?:{_EVALUATES}|{_CALLS}|{_STARTS})(?:\.\w+)*")
+# By what types and modules define, in stripped builds (methods.py).
+_DEFINED = (
+    r"\w+\.tp_(call|descr_get)|(generator|coroutine|async_generator)\w*\.(a?send|a?throw|a?close|tp_iternext)"
+    r"|__build_class__|__new__|eval|exec"
+)
+_MACHINERY = re.compile(rf"(?:{_EVALUATES}|{_CALLS}|{_STARTS}|{_DEFINED})(?:\.\w+)*")
 # How the C library begins a program and a thread.
 _BEGINS = re.compile(r"_start|__libc_start_(main|call_main)\w*|start_thread|clone3?|__clone3?|_dl_relocate_static_pie")
 

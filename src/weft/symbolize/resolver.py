@@ -13,7 +13,7 @@ from weft.sample import NO_FLAGS, Frame, FrameFlag, FrameKind
 from weft.symbolize.cython import CythonModule
 from weft.symbolize.debugfiles import debug_file
 from weft.symbolize.machinery import is_machinery
-from weft.symbolize.unnamed import FunctionStarts, stubs
+from weft.symbolize.unnamed import Unnamed, stubs
 from weft.target.code import CodeModule
 from weft.target.elf import ElfError, ElfFile
 
@@ -33,7 +33,7 @@ class Resolver:
         self._functions: list[_Function] = []
         self._lines: Any = None  # a symbolic.SymCache
         self._cython = CythonModule(module.path)
-        self._starts: FunctionStarts | None = None
+        self._unnamed: Unnamed | None = None
         if module.file is None:
             return
         files = [module.file]
@@ -45,8 +45,9 @@ class Resolver:
                 functions |= {(address, name): size for address, size, name in file.functions() if size}
         with suppress(ElfError):
             functions |= {(address, name): size for address, size, name in stubs(module.file)}
-        with suppress(ElfError):
-            self._starts = FunctionStarts(module.file)
+        if len(files) == 1 and not module.file.section(".symtab"):
+            with suppress(ElfError):
+                self._unnamed = Unnamed(module.file)
         self._functions = sorted((address, address + size, name) for (address, name), size in functions.items())
         self._begins = [address for address, _, _ in self._functions]
         self._lines = _lines_of(module, files[-1])
@@ -58,7 +59,7 @@ class Resolver:
         symbol = self._symbol(address)
         places = self._lines.lookup(address)[:_MAX_INLINED] if self._lines else []
         if not places:
-            unnamed = self._starts.name(address) if self._starts and not symbol else None
+            unnamed = self._unnamed.name(address) if self._unnamed and not symbol else None
             return self._cython([self._frame(symbol or unnamed or f"{address:#x}")])
         # The outermost name comes from a sized symbol: a SymCache can name the .cold part of another function.
         frames = [self._frame(_clean(place.symbol), place.full_path or "", place.line) for place in reversed(places)]

@@ -6,6 +6,7 @@ import re
 import struct
 from bisect import bisect_right
 
+from weft.symbolize.methods import methods
 from weft.target.elf import ElfFile
 
 # Jumps by a slot of the GOT: [endbr64] [bnd] jmp *disp(%rip). Sections as GNU ld and lld name them.
@@ -33,12 +34,13 @@ def stubs(file: ElfFile) -> list[tuple[int, int, bytes]]:
     return found
 
 
-class FunctionStarts:
-    """Where the functions of a module begin, named or not, by the index of its unwind information."""
+class Unnamed:
+    """The functions of a module that have no symbol: where they begin, by the index of its unwind information."""
 
     def __init__(self, file: ElfFile) -> None:
-        """Read the index. ElfError."""
+        """Read the index, and the names that Python's tables of methods have. ElfError."""
         self._starts: list[int] = []
+        self._methods = methods(file)
         section = file.section(".eh_frame_hdr")
         if section is None or section.size < 12:
             return
@@ -49,6 +51,9 @@ class FunctionStarts:
             self._starts = sorted(section.address + offset for offset, _ in _PAIR.iter_unpack(whole))
 
     def name(self, address: int) -> str | None:
-        """Return a name for the function at an address: `fun_` and where it begins, in hex."""
+        """Return a name for the function at an address: of a method, or `fun_` and where it begins, in hex."""
         at = bisect_right(self._starts, address)
-        return f"fun_{self._starts[at - 1]:x}" if at else None
+        if not at:
+            return None
+        begin = self._starts[at - 1]
+        return self._methods[begin].decode() if begin in self._methods else f"fun_{begin:x}"

@@ -19,7 +19,8 @@ _PT_LOAD, _PT_DYNAMIC, _PT_NOTE = 1, 2, 4
 _PF_W = 2
 _DT_HASH, _DT_STRTAB, _DT_SYMTAB, _DT_GNU_HASH = 4, 5, 6, 0x6FFFFEF5
 _SHT_NOBITS, _SHT_SYMTAB, _SHT_DYNSYM = 8, 2, 11
-_STT_FUNC, _STT_GNU_IFUNC = 2, 10
+_OBJECTS, _FUNCTIONS = (1,), (2, 10)  # STT_OBJECT; STT_FUNC, STT_GNU_IFUNC
+_R_X86_64_RELATIVE = 8
 _NT_GNU_BUILD_ID = 3
 
 _SYMBOL = struct.Struct("<IBBHQQ")  # name, info, other, section, value, size
@@ -313,26 +314,40 @@ class ElfFile:
 
     def functions(self) -> list[tuple[int, int, bytes]]:
         """Return (address, size, name) of all functions that .symtab and .dynsym define."""
-        found = []
-        for kind in (_SHT_SYMTAB, _SHT_DYNSYM):
-            text, symbols = self._table(kind)
-            for at, info, _, section, value, size in _SYMBOL.iter_unpack(symbols):
-                if section and info & 15 in (_STT_FUNC, _STT_GNU_IFUNC) and at < len(text):
-                    found.append((value, size, text[at : text.find(b"\0", at)]))
-        return found
+        return [*self._defined(_SHT_SYMTAB, _FUNCTIONS), *self._defined(_SHT_DYNSYM, _FUNCTIONS)]
+
+    def data_symbols(self) -> list[tuple[int, bytes]]:
+        """Return (address, name) of the data that .dynsym defines."""
+        return [(address, name) for address, _, name in self._defined(_SHT_DYNSYM, _OBJECTS)]
 
     def imports(self) -> dict[int, bytes]:
         """Return the names of symbols that the dynamic linker looks up, by the linked address of the slot for each."""
         text, symbols = self._table(_SHT_DYNSYM)
         found = {}
-        for name in (".rela.plt", ".rela.dyn"):
-            slots = self.contents(name) or b""
-            for slot, info, _ in _RELOCATION.iter_unpack(slots[: len(slots) // _RELOCATION.size * _RELOCATION.size]):
-                at = (info >> 32) * _SYMBOL.size
-                if 0 < at <= len(symbols) - _SYMBOL.size:
-                    start = _SYMBOL.unpack_from(symbols, at)[0]
-                    found[slot] = text[start : text.find(b"\0", start)]
+        for slot, info, _ in self._relocations():
+            at = (info >> 32) * _SYMBOL.size
+            if 0 < at <= len(symbols) - _SYMBOL.size:
+                start = _SYMBOL.unpack_from(symbols, at)[0]
+                found[slot] = text[start : text.find(b"\0", start)]
         return found
+
+    def relative_relocations(self) -> Iterator[tuple[int, int]]:
+        """Yield (slot, linked address that it will point at) of what only the bias is added to."""
+        for slot, info, addend in self._relocations():
+            if info == _R_X86_64_RELATIVE:
+                yield slot, addend
+
+    def _relocations(self) -> Iterator[tuple[int, int, int]]:
+        for name in (".rela.plt", ".rela.dyn"):
+            table = self.contents(name) or b""
+            yield from _RELOCATION.iter_unpack(table[: len(table) // _RELOCATION.size * _RELOCATION.size])
+
+    def _defined(self, kind: int, types: tuple[int, ...]) -> Iterator[tuple[int, int, bytes]]:
+        """Yield (address, size, name) of the symbols of some types that a table defines."""
+        text, symbols = self._table(kind)
+        for at, info, _, section, value, size in _SYMBOL.iter_unpack(symbols):
+            if section and info & 15 in types and at < len(text):
+                yield value, size, text[at : text.find(b"\0", at)]
 
     def _named(self, kind: int, names: tuple[str, ...]) -> Iterator[tuple[str, int, int]]:
         """Yield (name, address, size) of those that a table of symbols defines."""
