@@ -22,8 +22,8 @@ from weft.errors import LayoutError, MemoryReadError, WeftError
 from weft.target.memory import Memory, read_u32, read_u64
 
 _ATTEMPTS = 60
-# Seconds. A target that calls all the time tears attempts: 375 proofs in storms on all versions, on two CPUs with work for
-# eight, took up to 4; once one has failed at 0.2 s.
+# Seconds. A target that calls all the time tears attempts: 375 proofs in storms on all versions, on two CPUs with work
+# for eight, took up to 4; once one failed at 0.2 s.
 _TIME = 0.6
 _MAX_INTERPRETERS = 256
 _MAX_THREADS = 256  # looked at; there may be more
