@@ -12,6 +12,7 @@ namespace {
 constexpr std::size_t kMaxRemembered =
     64;  // states on the stack of DW_CFA_remember_state; compilers nest them one deep
 constexpr std::uint64_t kMaxFunction = 1ULL << 32;
+constexpr std::size_t kBytesPerRow = 4;  // of .eh_frame, at least; libtorch has 6
 
 // Pointer encodings (Linux Standard Base 5.0, 10.5.1).
 constexpr std::uint8_t kOmitted = 0xff;
@@ -225,7 +226,7 @@ UnwindRule to_rule(const State& state, const Cie& cie, CfiLosses& losses) {
 
 class Program {
    public:
-    Program(const Cie& cie, std::uint64_t begin, Cfi& cfi) : cie_(cie), address_(begin), cfi_(cfi) {}
+    Program(const Cie& cie, std::uint64_t begin, Cfi& cfi) : cie_(cie), begin_(begin), address_(begin), cfi_(cfi) {}
 
     // Runs the CIE's part, then the function's own, and emits its rows.
     bool run(Cursor own, std::uint64_t end) {
@@ -243,7 +244,11 @@ class Program {
 
    private:
     void emit(const State& state) {
-        cfi_.rows.push_back({address_, cfi_.rules.intern(to_rule(state, cie_, cfi_.losses))});
+        // A program that advances too far wraps around.
+        if (const std::uint64_t offset = address_ - begin_; offset < kMaxFunction) {
+            const std::uint32_t rule = cfi_.rules.intern(to_rule(state, cie_, cfi_.losses));
+            cfi_.rows.push_back({static_cast<std::uint32_t>(offset), rule});
+        }
     }
 
     void run_part(Cursor& code, State& state, bool emits) {
@@ -327,6 +332,7 @@ class Program {
     void run_register(std::uint8_t operation, Cursor& code, State& state) const;
 
     const Cie& cie_;
+    std::uint64_t begin_;
     std::uint64_t address_;
     Cfi& cfi_;
     State initial_;
@@ -518,6 +524,10 @@ class SectionReader {
 
 }  // namespace
 
-void read_cfi(const CfiSection& section, Cfi& cfi) { SectionReader(section, cfi).read(); }
+void read_cfi(const CfiSection& section, Cfi& cfi) {
+    // Room for more rows than there are, as a rule; what is not used costs nothing, and nothing is copied as they grow.
+    cfi.rows.reserve(cfi.rows.size() + section.bytes.size() / kBytesPerRow);
+    SectionReader(section, cfi).read();
+}
 
 }  // namespace weft

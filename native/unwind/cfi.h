@@ -11,8 +11,8 @@ namespace weft {
 
 // From `address` on, until the function's next row.
 struct CfiRow {
-    std::uint64_t address = 0;  // in the module
-    std::uint32_t rule = 0;     // its number
+    std::uint32_t offset = 0;  // in the function
+    std::uint32_t rule = 0;    // its number
 };
 
 struct CfiFunction {

@@ -129,6 +129,7 @@ void UnwindTable::fill(const Cfi& cfi, const std::vector<const CfiFunction*>& fu
     if (functions.empty()) {
         return;
     }
+    rows_.reserve(cfi.rows.size());
     const std::uint64_t begin = functions.front()->begin;
     first_page_ = begin >> kPageBits;
     std::uint64_t end = begin;  // of the functions so far
@@ -142,9 +143,9 @@ void UnwindTable::fill(const Cfi& cfi, const std::vector<const CfiFunction*>& fu
         }
         std::uint64_t at = function->begin;
         for (const CfiRow& row : std::span(cfi.rows).subspan(function->first_row, function->rows)) {
-            // In order, and inside: a program that advances too far wraps around.
-            if (row.address >= at && row.address < function->end) {
-                at = row.address;
+            // In order, and inside.
+            if (const std::uint64_t address = function->begin + row.offset; address >= at && address < function->end) {
+                at = address;
                 add(at, row.rule);
             }
         }
