@@ -1,17 +1,13 @@
 #include "sampler/cpu_clock.h"
 
-#include <linux/perf_event.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstring>
-#include <ctime>
 #include <utility>
+
+#include "sampler/perf_event.h"
 
 namespace weft {
 
@@ -19,16 +15,6 @@ namespace {
 
 constexpr std::size_t kRecordPages = 4;
 
-// A record has the registers in the order of perf's numbers (arch/x86/include/uapi/asm/perf_regs.h: AX 0, BX 1, ... IP 8,
-// R8 16, ... R15 23).
-constexpr std::array kRecorded = {Register::kRax, Register::kRbx, Register::kRcx, Register::kRdx,    Register::kRsi,
-                                  Register::kRdi, Register::kRbp, Register::kRsp, Register::kReturn, Register::kR8,
-                                  Register::kR9,  Register::kR10, Register::kR11, Register::kR12,    Register::kR13,
-                                  Register::kR14, Register::kR15};
-static_assert(kRecorded.size() == kRegisters);
-constexpr std::uint64_t kRecordedMask = 0x1ff | 0xffULL << 16;
-
-std::size_t page_size() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 std::size_t record_space() { return kRecordPages * page_size(); }
 std::size_t ring_size() { return page_size() + record_space(); }
 
@@ -38,25 +24,8 @@ struct TickRecord {
     std::uint32_t process;
     std::uint32_t thread;
     std::uint64_t time_ns;
-    std::uint64_t abi;
-    std::array<std::uint64_t, kRecorded.size()> registers;
+    RecordedRegisters registers;
 };
-
-perf_event_attr software_event(std::uint64_t config) {
-    perf_event_attr attr{};
-    attr.size = sizeof attr;
-    attr.type = PERF_TYPE_SOFTWARE;
-    attr.config = config;
-    attr.use_clockid = 1;
-    attr.clockid = CLOCK_MONOTONIC;
-    attr.exclude_hv = 1;
-    return attr;
-}
-
-Descriptor open_event(const perf_event_attr& attr, pid_t tid, int cpu) {
-    return Descriptor(static_cast<int>(
-        syscall(SYS_perf_event_open, &attr, tid, cpu, -1, static_cast<unsigned long>(PERF_FLAG_FD_CLOEXEC))));
-}
 
 }  // namespace
 
@@ -97,9 +66,7 @@ void TickRing::take(std::vector<Tick>& ticks) {
             Tick& tick = ticks.emplace_back();
             tick.tid = static_cast<pid_t>(record.thread);
             tick.time_ns = record.time_ns;
-            for (std::size_t i = 0; i < kRecorded.size(); ++i) {
-                tick.registers.set(kRecorded[i], record.registers[i]);
-            }
+            tick.registers = record.registers.all();
         }
         tail += record.header.size;
     }

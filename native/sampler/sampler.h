@@ -116,6 +116,8 @@ class Sampler {
     Look look_at_stopped(SampledThread& thread);
     void account_hold(SampledThread& thread, const SchedStat& stat, std::uint64_t seen_ns);
     void account_look(SampledThread& thread, const Look& look);
+    static bool switches_often(const SampledThread& thread, const Stillness& now);
+    static RegisterSet registers_at_rest(const SampledThread& thread, const ThreadActivity& activity);
     void take_still(SampledThread& thread, const SchedStat& before, const ThreadActivity& activity);
     void take_moving(SampledThread& thread);
     Look look_at(SampledThread& thread, const ThreadPosition& position, PythonStack& stack);

@@ -20,6 +20,7 @@ constexpr int kWaitingLooks = 3;
 constexpr std::uint64_t kOwedPeriods = 8;
 constexpr std::uint64_t kWakeUp = 100'000;  // ns from a tick to its reader, when nothing is in the way
 constexpr std::uint64_t kBlocksPeriods = 100;
+constexpr std::uint64_t kSeldom = 2 * kMillisecond;  // between switches
 // A thread that is held for long (a stack of 100,000 frames) is left alone for so many times as long, so that it loses
 // a few percent of its time at most.
 constexpr std::uint64_t kLongHold = kMillisecond;
@@ -272,6 +273,22 @@ void Sampler::account_look(SampledThread& thread, const Look& look) {
     }
 }
 
+// Whether it would feel what a record costs at each switch: some microseconds.
+bool Sampler::switches_often(const SampledThread& thread, const Stillness& now) {
+    return thread.still &&
+           (now.switches - thread.still->switches) * kSeldom > now.at_ns - std::min(now.at_ns, thread.still->at_ns);
+}
+
+// Of a blocked thread: all, if they were recorded, or the two that the kernel tells.
+RegisterSet Sampler::registers_at_rest(const SampledThread& thread, const ThreadActivity& activity) {
+    RegisterSet told;
+    told.set(Register::kRsp, activity.stack_pointer);
+    told.set(Register::kReturn, activity.pc);
+    const auto recorded = thread.switch_outs && thread.switch_outs->valid() ? thread.switch_outs->last() : std::nullopt;
+    const auto same = [&](Register number) { return recorded->get(number) == told.get(number); };
+    return recorded && same(Register::kRsp) && same(Register::kReturn) ? *recorded : told;
+}
+
 void Sampler::take_still(SampledThread& thread, const SchedStat& before, const ThreadActivity& activity) {
     const std::uint64_t now_ns = monotonic_ns();
     if (options_.mode == Mode::kCpu) {
@@ -279,10 +296,7 @@ void Sampler::take_still(SampledThread& thread, const SchedStat& before, const T
         thread.blocked_ns = now_ns;
         return;
     }
-    RegisterSet registers;
-    registers.set(Register::kRsp, activity.stack_pointer);
-    registers.set(Register::kReturn, activity.pc);
-    Look look = look_at(thread, {0, registers}, stack_);
+    Look look = look_at(thread, {0, registers_at_rest(thread, activity)}, stack_);
     // Between `before` and now the thread was seen blocked. If it has not been switched in meanwhile it has not run since
     // it was seen, and the stack that was read is the one that it is blocked in.
     if (!thread.files.read(look.stat) || look.stat.switches != before.switches) {
@@ -295,6 +309,11 @@ void Sampler::take_still(SampledThread& thread, const SchedStat& before, const T
     if (!look.taken) {
         lose(thread, look.loss);
         return;
+    }
+    if (switches_often(thread, {now_ns, look.stat.switches})) {
+        thread.switch_outs.reset();
+    } else if (options_.native && native_.loss == Loss::kNoRegisters && !thread.switch_outs) {
+        thread.switch_outs.emplace(thread.tid);  // for the next time
     }
     thread.blocked = look.stat;
     thread.blocked_ns = now_ns;

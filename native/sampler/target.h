@@ -14,6 +14,7 @@
 #include "sampler/cpu_clock.h"
 #include "sampler/proc.h"
 #include "sampler/python_target.h"
+#include "sampler/switch_outs.h"
 #include "sampler/timeline.h"
 #include "sampler/vocabulary.h"
 #include "unwind/code_map.h"
@@ -53,6 +54,7 @@ struct SampledThread {
     Trace trace = Trace::kNot;
     ThreadFiles files;
     CpuClock clock;
+    std::optional<SwitchOuts> switch_outs;  // from when it was found to need them, where it is blocked
     Timeline timeline;
     PythonThread python;
     std::uint64_t next_check_ns = 0;  // when the wall clock's ticks look at it again

@@ -18,7 +18,7 @@ class Step {
 
     std::optional<Address> cfa() {
         if (!callee_.has(rule_.base)) {
-            return fail(Loss::kNoUnwind);
+            return fail(Loss::kNoRegisters);
         }
         const Address sum = callee_.get(rule_.base) + static_cast<Address>(std::int64_t{rule_.offset});
         switch (rule_.cfa) {

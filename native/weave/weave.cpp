@@ -7,6 +7,11 @@ namespace weft {
 
 namespace {
 
+// Whether there are frames, and more above them that were not come to.
+bool breaks_off(const NativeStack& native) {
+    return !native.frames.empty() && (native.loss == Loss::kNoUnwind || native.loss == Loss::kNoRegisters);
+}
+
 constexpr std::size_t kMaxDistances = 16;
 constexpr std::size_t kAligned = 8;    // seams that are compared to tell which activation is the first
 constexpr std::uint64_t kLearned = 8;  // activations, before their constant is relied on
@@ -32,7 +37,7 @@ void Weaver::weave(const PythonStack& python, NativeStack& native, CodeMap& code
     if (anchors_are_addresses_) {
         find_segments(python, native, words);
         pair_by_address(native, 0);
-        while (seams_.size() < segments_.size() && native.loss == Loss::kNoUnwind) {
+        while (seams_.size() < segments_.size() && breaks_off(native)) {
             const auto behind = static_cast<std::uint32_t>(native.frames.size());
             if (!cross_gap(segments_[seams_.size()].anchor, native, code, words)) {
                 break;

@@ -13,7 +13,7 @@ NATIVE = HERE.parent.parent / "native"
 TESTED = [
     *(NATIVE / "memory" / name for name in ("image.cpp", "process.cpp", "read_ahead.cpp")),
     *(NATIVE / "sampler" / name for name in ("stacks.cpp", "timeline.cpp", "runs.cpp", "python_target.cpp")),
-    *(NATIVE / "sampler" / name for name in ("cpu_clock.cpp", "proc.cpp")),
+    *(NATIVE / "sampler" / name for name in ("cpu_clock.cpp", "perf_event.cpp", "proc.cpp")),
     *(NATIVE / "python" / name for name in ("code.cpp", "frames.cpp", "runtime.cpp")),
     *(NATIVE / "unwind" / name for name in ("code_map.cpp", "rule.cpp", "stack_copy.cpp", "table.cpp", "unwinder.cpp")),
     *(NATIVE / "weave" / name for name in ("weave.cpp",)),

@@ -1,0 +1,43 @@
+"""Native stacks of threads that are blocked when they are looked at: nothing interrupted them in user mode."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from interpreters import Interpreter
+from recordings import record, woven_stacks_of
+from running import StartTarget
+
+from weft.sample import FrameFlag, FrameKind, State
+
+SLEEPS = """
+import json, os, time
+def key(value):
+    time.sleep(0.02)
+print(json.dumps({"pid": os.getpid()}))
+__import__("sys").stdout.flush()
+while True:
+    [1].sort(key=key)
+"""
+
+
+def test_sleeps_in_a_callback(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
+    """GIVEN a thread that sleeps again and again, called from C WHEN it is recorded THEN its stacks are whole.
+
+    Where the interpreter is compiled with frame pointers (3.15), its first sleep cannot be: only the next one tells the
+    registers.
+    """
+    (tmp_path / "sleeps.py").write_text(SLEEPS)
+    target = start_target(interpreter, tmp_path / "sleeps.py")
+    stacks = [
+        sampled
+        for sampled in woven_stacks_of(record(target.pid, tmp_path, rate_hz=500, seconds=2))
+        if sampled.state is State.BLOCKED
+    ]
+    whole = [sampled for sampled in stacks if all(frame.kind is not FrameKind.MARKER for frame in sampled.frames)]
+    for sampled in whole:
+        names = [frame.function for frame in sampled.frames if frame.kind is FrameKind.PYTHON]
+        assert names == ["<module>", "key"]
+        seams = [frame for frame in sampled.frames if frame.flags & (FrameFlag.COUNTED | FrameFlag.OPEN)]
+        assert not seams
+    assert sum(s.weight_ns for s in whole) > 0.9 * sum(s.weight_ns for s in stacks) > 0
