@@ -11,7 +11,6 @@ from weft import cache
 from weft._native import demangle
 from weft.sample import NO_FLAGS, Frame, FrameFlag, FrameKind
 from weft.symbolize.cython import CythonModule
-from weft.symbolize.debugfiles import debug_file
 from weft.symbolize.machinery import is_machinery
 from weft.target.code import CodeModule
 from weft.target.elf import ElfError, ElfFile
@@ -26,17 +25,15 @@ _Function = tuple[int, int, bytes]  # address, end, name
 class Resolver:
     """Answers for one module. What it cannot tell, it tells by its address."""
 
-    def __init__(self, module: CodeModule, roots: tuple[str, ...] = ("",)) -> None:
-        """Read the module's symbols; `roots` as of debug_file()."""
+    def __init__(self, module: CodeModule) -> None:
+        """Read the module's symbols."""
         self._module = module
         self._functions: list[_Function] = []
         self._lines: Any = None  # a symbolic.SymCache
         self._cython = CythonModule(module.path)
-        if module.file is None:
+        files = [file for file in (module.file, module.debug) if file]
+        if not files:
             return
-        files = [module.file]
-        if separate := debug_file(module.file, module.path, roots):
-            files.append(separate)
         functions: dict[tuple[int, bytes], int] = {}
         for file in files:
             with suppress(ElfError):
@@ -44,8 +41,6 @@ class Resolver:
         self._functions = sorted((address, address + size, name) for (address, name), size in functions.items())
         self._begins = [address for address, _, _ in self._functions]
         self._lines = _lines_of(module, files[-1])
-        if separate:
-            separate.close()
 
     def at(self, address: int) -> list[Frame]:
         """Return the function that the address lies in, and those inlined into it there, outermost first."""
