@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from contextlib import suppress
-from functools import lru_cache
 from typing import Any
 
 from weft import cache
-from weft._native import demangle
 from weft.sample import NO_FLAGS, Frame, FrameFlag, FrameKind
 from weft.symbolize.cython import CythonModule
 from weft.symbolize.machinery import is_machinery
+from weft.symbolize.names import readable
 from weft.target.code import CodeModule
 from weft.target.elf import ElfError, ElfFile
 
 _KIND = "symbols"
 _MAX_INLINED = 64  # functions at one address
-_MAX_NAME = 4096  # characters
 
 _Function = tuple[int, int, bytes]  # address, end, name
 
@@ -26,18 +24,21 @@ class Resolver:
     """Answers for one module. What it cannot tell, it tells by its address."""
 
     def __init__(self, module: CodeModule) -> None:
-        """Read the module's symbols."""
+        """Read the module's symbols, and note in it what cannot be read."""
         self._module = module
         self._functions: list[_Function] = []
         self._lines: Any = None  # a symbolic.SymCache
         self._cython = CythonModule(module.path)
         files = [file for file in (module.file, module.debug) if file]
         if not files:
+            module.problems.append("its functions have no names: its file cannot be had")
             return
         functions: dict[tuple[int, bytes], int] = {}
         for file in files:
-            with suppress(ElfError):
+            try:
                 functions |= {(address, name): size for address, size, name in file.functions() if size}
+            except ElfError as error:
+                module.problems.append(f"the symbols in {file.path} cannot be read: {error}")
         self._functions = sorted((address, address + size, name) for (address, name), size in functions.items())
         self._begins = [address for address, _, _ in self._functions]
         self._lines = _lines_of(module, files[-1])
@@ -49,7 +50,7 @@ class Resolver:
         if not places:
             return self._cython([self._frame(symbol or f"{address:#x}")])
         # The outermost name comes from a sized symbol: a SymCache can name the .cold part of another function.
-        frames = [self._frame(_clean(place.symbol), place.full_path or "", place.line) for place in reversed(places)]
+        frames = [self._frame(readable(place.symbol), place.full_path or "", place.line) for place in reversed(places)]
         if symbol:
             frames[0] = self._frame(symbol, frames[0].file if frames[0].line else "", frames[0].line)
         return self._cython(frames)
@@ -67,14 +68,7 @@ class Resolver:
         for begin, end, name in reversed(self._functions[max(0, at - 8) : at]):
             if address < end and (found is None or (end - begin, name) < (found[1] - found[0], found[2])):
                 found = begin, end, name
-        return _clean(found[2].decode("utf-8", "backslashreplace")) if found else None
-
-
-@lru_cache(maxsize=1 << 14)
-def _clean(symbol: str) -> str:
-    """A name as people write it."""
-    name = symbol[:_MAX_NAME]
-    return demangle(name) if name.startswith(("_Z", "_R")) else name
+        return readable(found[2].decode("utf-8", "backslashreplace")) if found else None
 
 
 def _lines_of(module: CodeModule, file: ElfFile) -> Any:
@@ -91,9 +85,12 @@ def _lines_of(module: CodeModule, file: ElfFile) -> Any:
             kept = SymCache.open(str(place))  # type: ignore[no-untyped-call]
             if kept.is_latest_version:
                 return kept
-    with suppress(SymbolicError, LookupError):
+    try:
         made = Archive.open(file.own_path).get_object(arch="x86_64").make_symcache()
-        if module.build_id:
-            cache.keep(_KIND, module.build_id, made.open_stream().read())  # type: ignore[no-untyped-call]
-        return made
-    return None
+    except (SymbolicError, LookupError) as error:
+        reason = str(error).partition("\n")[0]
+        module.problems.append(f"the debug information in {file.path} cannot be read: {reason}")
+        return None
+    if module.build_id:
+        cache.keep(_KIND, module.build_id, made.open_stream().read())  # type: ignore[no-untyped-call]
+    return made
