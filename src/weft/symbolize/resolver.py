@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from weft import cache
 from weft.sample import NO_FLAGS, Frame, FrameFlag, FrameKind
 from weft.symbolize.cython import CythonModule
+from weft.symbolize.debuginfod import Debuginfod
+from weft.symbolize.files import files_of, has_lines
 from weft.symbolize.machinery import is_machinery
 from weft.symbolize.names import readable
 from weft.target.code import CodeModule
@@ -23,25 +25,29 @@ _Function = tuple[int, int, bytes]  # address, end, name
 class Resolver:
     """Answers for one module. What it cannot tell, it tells by its address."""
 
-    def __init__(self, module: CodeModule) -> None:
-        """Read the module's symbols, and note in it what cannot be read."""
+    def __init__(self, module: CodeModule, servers: Debuginfod | None = None) -> None:
+        """Read the module's symbols, and note in it what cannot be read; `servers`: asked for what is not here."""
         self._module = module
         self._functions: list[_Function] = []
         self._lines: Any = None  # a symbolic.SymCache
         self._cython = CythonModule(module.path)
-        files = [file for file in (module.file, module.debug) if file]
-        if not files:
-            module.problems.append("its functions have no names: its file cannot be had")
-            return
+        with ExitStack() as opened:
+            files = files_of(module, servers, opened)
+            if not files:
+                module.problems.append("its functions have no names: its file cannot be had")
+            self._read_functions(files)
+            if with_lines := next((file for file in reversed(files) if has_lines(file)), None):
+                self._lines = _lines_of(module, with_lines)
+
+    def _read_functions(self, files: list[ElfFile]) -> None:
         functions: dict[tuple[int, bytes], int] = {}
         for file in files:
             try:
                 functions |= {(address, name): size for address, size, name in file.functions() if size}
             except ElfError as error:
-                module.problems.append(f"the symbols in {file.path} cannot be read: {error}")
+                self._module.problems.append(f"the symbols in {file.path} cannot be read: {error}")
         self._functions = sorted((address, address + size, name) for (address, name), size in functions.items())
         self._begins = [address for address, _, _ in self._functions]
-        self._lines = _lines_of(module, files[-1])
 
     def at(self, address: int) -> list[Frame]:
         """Return the function that the address lies in, and those inlined into it there, outermost first."""
@@ -72,9 +78,7 @@ class Resolver:
 
 
 def _lines_of(module: CodeModule, file: ElfFile) -> Any:
-    """Return what a file with debug information says of lines, kept by build-id; None if it has none."""
-    if file.section(".debug_line") is None and file.section(".zdebug_line") is None:
-        return None
+    """Return what a file with debug information says of lines, kept by build-id; None if it cannot be read."""
     from symbolic.debuginfo import Archive
     from symbolic.exceptions import SymbolicError
     from symbolic.symcache import SymCache
