@@ -92,7 +92,7 @@ def _lines_of(module: CodeModule, file: ElfFile) -> Any:
     try:
         made = Archive.open(file.own_path).get_object(arch="x86_64").make_symcache()
     except (SymbolicError, LookupError) as error:
-        reason = str(error).partition("\n")[0]
+        reason = str(error).rpartition("\n")[2].strip().removeprefix("caused by: ")
         module.problems.append(f"the debug information in {file.path} cannot be read: {reason}")
         return None
     if module.build_id:
