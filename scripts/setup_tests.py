@@ -26,6 +26,7 @@ PACKAGES = [
     "binutils",
     "gdb",
     "libc6-dbg",
+    "dwz",
     "debootstrap",
     "procps",
     "chromium",

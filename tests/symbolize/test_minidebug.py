@@ -93,3 +93,23 @@ def test_compressed_debug_information(start_target: StartTarget, tmp_path: Path,
     for section in ("debug_line", "debug_info"):
         assert any(f" .z{section} " in row or (f" .{section} " in row and " C " in row) for row in rows)
     assert lines_of(start_target(newest(), "lines.py", library).pid) == ALL_LINES
+
+
+def test_shared_debug_information(start_target: StartTarget, tmp_path: Path) -> None:
+    """GIVEN names that dwz has moved into a file that two libraries share THEN an inlined function has its line, and
+    says in place of its name what it is."""
+    sources = [tmp_path / "one.c", tmp_path / "two.c"]
+    functions = [f"int pad_{number}(struct s{number} *x) {{ return x->member; }}" for number in range(300)]
+    structs = [f"struct s{number} {{ int member; }};" for number in range(300)]
+    libraries = []
+    for source in sources:
+        source.write_text("\n".join([SOURCE.read_text(), *structs, *functions]))
+        libraries.append(source.with_suffix(".so"))
+        subprocess.run(["gcc", "-O2", "-g", "-shared", "-fPIC", "-o", libraries[-1], source], check=True)
+    subprocess.run(["dwz", "-m", tmp_path / "shared", *libraries], check=True)
+    library = libraries[0].rename(tmp_path / "liblines.so")
+    target = start_target(newest(), "lines.py", library)
+    told = [(function.partition(".")[0], line) for function, _, line in lines_of(target.pid)]  # without .constprop.0
+    whole = [(function, line) for function, _, line in ALL_LINES]
+    assert [line for _, line in told] == [line for _, line in whole]
+    assert set(told) - set(whole) == {("[inlined]", line) for name, line in whole if name.startswith("inlined")}

@@ -47,6 +47,8 @@ HOSTILE = [
     "_RINvC1f1gL0_E", "_RNvC999999999999999f1g", "_RMC1f" + "R" * 4000 + "h", "_RINvC1f1gFGZZZZZZZ_EuE",
     "_RINvC1f1g" + "TRB9_" * 700 + "E" * 700 + "E", "_ZN3foo", "_ZN", "_ZN9999999foo17h05af221e174051e9E", "_Z",
     "_Zf_f", "_ZN3$u1100017h05af221e174051e9E",
+    # A name that doubles with each of its parts, to 400,000 characters.
+    "_Z1f1AS_IS_S_E" + "".join(f"S_IS{digit}_S{digit}_E" for digit in "0123456789ABCD"),
 ]  # fmt: skip
 
 

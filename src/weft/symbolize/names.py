@@ -8,6 +8,7 @@ from weft._native import demangle
 from weft.symbolize import cplusplus, rust
 
 _MAX_SYMBOL = 4096  # characters
+_MAX_NAME = 1 << 16  # characters of a demangled name; one that repeats itself can be endless
 
 
 @lru_cache(maxsize=1 << 14)
@@ -16,4 +17,7 @@ def readable(symbol: str) -> str:
     name = symbol[:_MAX_SYMBOL]
     if told := rust.demangle(name):
         return told
-    return cplusplus.shorten(demangle(name)) if name.startswith("_Z") else name
+    if not name.startswith("_Z"):
+        return name
+    whole = demangle(name)
+    return cplusplus.shorten(whole) if len(whole) <= _MAX_NAME else name

@@ -18,6 +18,7 @@ from weft.target.elf import ElfError, ElfFile
 
 _KIND = "symbols"
 _MAX_INLINED = 64  # functions at one address
+_NAMELESS = "[inlined]"  # dwz has moved its name into a file that many share (.gnu_debugaltlink), which is not read
 
 _Function = tuple[int, int, bytes]  # address, end, name
 
@@ -56,7 +57,10 @@ class Resolver:
         if not places:
             return self._cython([self._frame(symbol or f"{address:#x}")])
         # The outermost name comes from a sized symbol: a SymCache can name the .cold part of another function.
-        frames = [self._frame(readable(place.symbol), place.full_path or "", place.line) for place in reversed(places)]
+        frames = [
+            self._frame(readable(place.symbol) or _NAMELESS, place.full_path or "", place.line)
+            for place in reversed(places)
+        ]
         if symbol:
             frames[0] = self._frame(symbol, frames[0].file if frames[0].line else "", frames[0].line)
         return self._cython(frames)
