@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = Path(os.environ.get("WEFT_CACHE") or ROOT / ".cache")
 
-# Compilers for targets that embed Python, a browser for the HTML report, gcore for core files.
+# Compilers for targets that embed Python, a browser for the HTML report, gcore for core files, a /usr/lib/debug.
 PACKAGES = [
     "clang",
     "libclang-rt-dev",
@@ -25,6 +25,8 @@ PACKAGES = [
     "gcc",
     "binutils",
     "gdb",
+    "libc6-dbg",
+    "dwz",
     "debootstrap",
     "procps",
     "chromium",

@@ -21,9 +21,9 @@ def start_weft(*arguments: object, **options: Any) -> subprocess.Popen[bytes]:
 
 
 @contextmanager
-def running_weft(*arguments: object) -> Iterator[subprocess.Popen[bytes]]:
+def running_weft(*arguments: object, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
     """Start weft, and kill it in the end if it still runs: a test that fails must not wait for it."""
-    with start_weft(*arguments) as weft:
+    with start_weft(*arguments, **options) as weft:
         try:
             yield weft
         finally:

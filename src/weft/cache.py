@@ -6,8 +6,11 @@ Whoever reads it must not trust it: the folder is the user's, but files may be d
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import IO
 
 
 def kept(kind: str, name: str) -> bytes | None:
@@ -20,12 +23,23 @@ def kept(kind: str, name: str) -> bytes | None:
 
 def keep(kind: str, name: str, data: bytes) -> None:
     """Keep it. Where the cache cannot be written, it is derived again the next time."""
+    with suppress(OSError), keeping(kind, name) as part:
+        part.write(data)
+
+
+@contextmanager
+def keeping(kind: str, name: str) -> Iterator[IO[bytes]]:
+    """Give a file to write to, which is kept under this name if the block ends without an error. OSError."""
     path = cache_path(kind, name)
-    part = path.with_name(f"{path.name}.{os.getpid()}")
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(data)
-        part.replace(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with NamedTemporaryFile(prefix=f"{name}.", dir=path.parent, delete=False) as part:
+        try:
+            yield part
+            part.flush()
+            Path(part.name).replace(path)
+        except BaseException:
+            Path(part.name).unlink(missing_ok=True)
+            raise
 
 
 def cache_path(kind: str, name: str) -> Path:

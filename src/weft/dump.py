@@ -23,6 +23,8 @@ from weft.cpython.objects import ObjectError
 from weft.cpython.threads import ThreadState, gil_ranges, join, thread_names
 from weft.errors import CoreFileError, LayoutError, MemoryReadError, NotPythonError, TargetExitedError
 from weft.sample import PROOFS, Frame, FrameKind, State, is_body, marker
+from weft.symbolize.debuginfod import Debuginfod
+from weft.symbolize.problems import warnings_of
 from weft.symbolize.resolver import Resolver
 from weft.target.activity import Activity, thread_activity
 from weft.target.code import CodeBook
@@ -110,6 +112,8 @@ def dump_process(pid: int, *, with_locals: bool = False, native: bool = True) ->
         tracer = tracer_of(pid)
         why = f"process {tracer} traces it (gdb, strace or another profiler)" if tracer else "they did not stop"
         warnings.append(f"stacks of running threads are not proven: {why}")
+    if code:
+        warnings += code.warnings()
     return Dump(str(process), pid, command, runtime, threads, warnings)
 
 
@@ -139,6 +143,8 @@ def dump_core(path: Path, *, root: Path | None = None, with_locals: bool = False
         )
         stack = reader.stack(thread.tid, thread.registers)
         threads.append(reader.thread(thread.tid, "", names, activity, stack, proven=True))
+    if code:
+        warnings += code.warnings()
     return Dump(str(core), core.pid, core.arguments, runtime, threads, [*problems, *warnings])
 
 
@@ -180,6 +186,7 @@ class _CodeOf:
     def __init__(self, target: Target) -> None:
         self._book = CodeBook()
         self.map = self._book.map_of(target, within_s=_TABLES_TIME)
+        self._servers = Debuginfod()
         self._resolvers: dict[int, Resolver] = {}
         self._known: dict[tuple[int, int], list[Frame]] = {}
 
@@ -189,11 +196,15 @@ class _CodeOf:
             self._known[module, address] = self._functions(module, address)
         return self._known[module, address]
 
+    def warnings(self) -> list[str]:
+        """Return what could not be read of the modules that functions were asked of, a line each."""
+        return warnings_of(self._book.modules[number] for number in self._resolvers) + self._servers.warnings
+
     def _functions(self, module: int, address: int) -> list[Frame]:
         if module not in self._book.modules:
             return [Frame(FrameKind.NATIVE, f"{address:#x}", "", 0)]
         if module not in self._resolvers:
-            self._resolvers[module] = Resolver(self._book.modules[module])
+            self._resolvers[module] = Resolver(self._book.modules[module], self._servers)
         return self._resolvers[module].at(address)[::-1]
 
 

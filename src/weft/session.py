@@ -22,7 +22,7 @@ from weft.collect.recorder import Recorder
 from weft.collect.sampler import Mode, Sampler, events_of, pacer_of
 from weft.cpython.locate import Runtime, wait_for_runtime
 from weft.errors import LayoutError, NotPythonError, OutputError, TargetError, TargetExitedError
-from weft.symbolize.recording import symbolize
+from weft.symbolize.recording import Symbolizer
 from weft.target.code import CodeBook
 from weft.target.launch import Launched
 from weft.target.process import Process
@@ -54,16 +54,21 @@ class Progress:
     account: dict[str, int]
     losses: dict[str, int]
     runtimes: int  # Python processes found so far
+    symbols: tuple[int, int] | None = None  # modules whose symbols have been read, of how many; once it has ended
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a recording went. `exit_status` is that of a launched command, as of wait(2)."""
+    """How a recording went. `exit_status` is that of a launched command, as of wait(2).
+
+    `warnings`: a line for each module that could not be read as it should; with names of files that are not escaped.
+    """
 
     capture: Path
     account: dict[str, int]
     runtimes: list[Runtime]
     failures: dict[int, LayoutError]
+    warnings: list[str]
     exit_status: int | None = None
 
 
@@ -80,12 +85,12 @@ def record_process(pid: int, path: Path, options: Options, watch: Watch | None =
     process = Process(pid)
     collector = choose(options.collector, pid)
     runtime = _runtime_of(process, options)
-    with _process_settings(), _Interrupts() as interrupts, _Recording(path, options, collector) as recording:
+    with _process_settings(), _Interrupts() as interrupts, _Recording(path, options, collector, watch) as recording:
         if runtime:
             recording.recorder.expect(pid, runtime)
         code = recording.book.map_of(process, within_s=_TABLES_TIME) if options.native else None
         recording.sampler.attach(pid, runtime=runtime, code=code)
-        recording.run(interrupts, watch)
+        recording.run(interrupts)
     return recording.result()
 
 
@@ -97,7 +102,7 @@ def record_command(command: Sequence[str], path: Path, options: Options, watch: 
     launched = Launched(command)
     collector = choose(options.collector, launched.pid)
     with _process_settings(), _Interrupts(forward_to=launched.pid) as interrupts:
-        with _Recording(path, options, collector) as recording:
+        with _Recording(path, options, collector, watch) as recording:
             if collector is Collector.PEEK:
                 launched.release()
                 recording.sampler.attach(launched.pid)
@@ -105,7 +110,7 @@ def record_command(command: Sequence[str], path: Path, options: Options, watch: 
                 recording.sampler.attach(launched.pid, launching=True)
                 launched.release()
             try:
-                recording.run(interrupts, watch)
+                recording.run(interrupts)
                 recording.close()
             except OutputError:
                 recording.sampler.stop()
@@ -147,9 +152,10 @@ def _process_settings() -> Iterator[None]:
 class _Recording:
     """A recording under way. Whatever ends it, what was recorded is written."""
 
-    def __init__(self, path: Path, options: Options, collector: Collector) -> None:
+    def __init__(self, path: Path, options: Options, collector: Collector, watch: Watch | None) -> None:
         self._path = path
         self._options = options
+        self._watch = watch
         self._start = time.monotonic()
         self._capture = CaptureWriter(path, _meta(options, collector))
         self.book = CodeBook()
@@ -161,6 +167,7 @@ class _Recording:
         self._code = CodeFollower(self.sampler, self.book)
         self._next_mappings = 0.0
         self._finished = False
+        self._warnings: list[str] = []
 
     def __enter__(self) -> _Recording:
         return self
@@ -175,7 +182,7 @@ class _Recording:
             self._code.close()
             self._capture.__exit__(kind, error, trace)
 
-    def run(self, interrupts: _Interrupts, watch: Watch | None) -> None:
+    def run(self, interrupts: _Interrupts) -> None:
         """Write batches until there will be no more of them, the time is up, or an interrupt asks for the end."""
         duration = self._options.duration_s
         while not self._finished and not interrupts.asked:
@@ -186,8 +193,7 @@ class _Recording:
             self.finder.look()
             self.recorder.look_at_names()
             self._look_at_mappings()
-            if watch:
-                watch(Progress(self.elapsed_s, self.recorder.account, self.recorder.losses, len(self.finder.found)))
+            self._tell()
 
     def close(self) -> None:
         """Stop sampling, and write what is left."""
@@ -196,22 +202,37 @@ class _Recording:
             self._take(_BATCH_WAIT)
         self._code.close()
         if self._capture.is_open:
-            for frame_id, functions in symbolize(self.book, self.recorder.native_frames):
-                self._capture.add_functions(frame_id, functions)
-            self.book.close()
+            elapsed_s = self.elapsed_s
+            self._symbolize()
             usage = resource.getrusage(resource.RUSAGE_SELF)
             self._capture.set_account(
                 {
                     "profiler_cpu_ns": int((usage.ru_utime + usage.ru_stime) * 1e9),
-                    "recorded_ns": int(self.elapsed_s * 1e9),
+                    "recorded_ns": int(elapsed_s * 1e9),
                 }
             )
             self._capture.set_meta("pacer", pacer_of(self.recorder.account))
             self._capture.close()
+        self._code.check()
+
+    def _symbolize(self) -> None:
+        symbolizer = Symbolizer(self.book)
+        for frame_id, functions in symbolizer.run(self.recorder.native_frames, lambda *symbols: self._tell(symbols)):
+            self._capture.add_functions(frame_id, functions)
+        self._warnings = symbolizer.warnings
+        self.book.close()
+
+    def _tell(self, symbols: tuple[int, int] | None = None) -> None:
+        """Tell how it stands."""
+        if self._watch:
+            recorder = self.recorder
+            self._watch(Progress(self.elapsed_s, recorder.account, recorder.losses, len(self.finder.found), symbols))
 
     def result(self, exit_status: int | None = None) -> Result:
         """Return how it went."""
-        return Result(self._path, self.recorder.account, self.finder.found, self.finder.failures, exit_status)
+        return Result(
+            self._path, self.recorder.account, self.finder.found, self.finder.failures, self._warnings, exit_status
+        )
 
     @property
     def elapsed_s(self) -> float:

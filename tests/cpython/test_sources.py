@@ -181,7 +181,7 @@ def test_damaged_elf_files(tmp_path_factory: pytest.TempPathFactory, damage: tup
             assert isinstance(file.sections, list)
             file.symbols(("main", "_PyRuntime"))
             assert file.build_id is None or isinstance(file.build_id, str)
-            assert file.debug_link is None or "/" not in file.debug_link
+            assert file.debug_link is None or "/" not in file.debug_link.name
     except ElfError:
         return
 

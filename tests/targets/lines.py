@@ -1,6 +1,10 @@
-"""Blocks in a read that C has called back: `python lines.py LIBRARY`, which is made of lines.c."""
+"""Waits for the end of its stdin where C has called it back: `python lines.py LIBRARY`, which is made of lines.c.
+
+It wakes now and then, so that a recording that has just got to know the library sees it.
+"""
 
 import ctypes
+import select
 import sys
 
 LIBRARY = ctypes.CDLL(sys.argv[1])
@@ -10,7 +14,8 @@ LIBRARY = ctypes.CDLL(sys.argv[1])
 def stop():
     print("{}")
     sys.stdout.flush()
-    sys.stdin.read(1)
+    while not select.select([sys.stdin], [], [], 0.05)[0]:
+        pass
 
 
 LIBRARY.entry(stop)

@@ -9,6 +9,7 @@ from typing import TextIO
 from weft.session import Progress
 
 _PERIOD = 0.5  # seconds between two lines
+_BAR = 30  # characters
 
 
 class ProgressLine:
@@ -19,6 +20,7 @@ class ProgressLine:
         self._shown = stream.isatty()
         self._last: tuple[float, int] | None = None  # when, and how many samples there were
         self._next = 0.0
+        self._reading_since: float | None = None  # symbols
 
     def __enter__(self) -> ProgressLine:
         return self
@@ -26,13 +28,18 @@ class ProgressLine:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._shown and self._last:
+        if self._shown and (self._last or self._reading_since is not None):
             self._stream.write("\r\x1b[K")
             self._stream.flush()
 
     def show(self, progress: Progress) -> None:
         """Show how it stands, if the line is old enough."""
-        if not self._shown or progress.elapsed_s < self._next or not progress.account:
+        if not self._shown:
+            return
+        if progress.symbols:
+            self._show_symbols(progress.elapsed_s, *progress.symbols)
+            return
+        if progress.elapsed_s < self._next or not progress.account:
             return
         self._next = progress.elapsed_s + _PERIOD
         taken = progress.account["samples_taken"]
@@ -46,5 +53,16 @@ class ProgressLine:
             parts.append(f"{lost:,} lost or degraded")
         if not progress.runtimes:
             parts.append("looking for Python")
-        self._stream.write("\r\x1b[Kweft: " + " · ".join(parts) + " · Ctrl-C ends")
+        self._write(" · ".join(parts) + " · Ctrl-C ends")
+
+    def _show_symbols(self, now_s: float, done: int, modules: int) -> None:
+        """Show a bar, once it takes long."""
+        if self._reading_since is None:
+            self._reading_since = now_s
+        if now_s - self._reading_since >= _PERIOD:
+            filled = _BAR * done // modules
+            self._write(f"reading symbols [{'#' * filled}{'-' * (_BAR - filled)}] {done} of {modules} modules")
+
+    def _write(self, line: str) -> None:
+        self._stream.write(f"\r\x1b[Kweft: {line}")
         self._stream.flush()

@@ -20,6 +20,7 @@ from weft.collect.choose import Collector
 from weft.collect.sampler import Mode
 from weft.errors import OutputError, WeftError
 from weft.export import FORMATS, format_of, write
+from weft.profile.names import escape
 from weft.profile.tables import View
 from weft.session import Options, Result, record_command, record_process
 from weft.target.launch import shell_status
@@ -137,6 +138,8 @@ def _record(path: Path, pid: int | None, command: Sequence[str], options: Option
             result = record_command(command, path, options, progress.show)
     for failed, error in result.failures.items():
         click.echo(f"weft: process {failed}: {error}", err=True)
+    for warning in result.warnings:
+        click.echo(f"weft: {escape(warning)}", err=True)
     if not result.runtimes and not result.failures:
         advice = "" if options.subprocesses else "; with -s its subprocesses are recorded, too"
         click.echo(f"weft: no Python was found in {_told(pid, command)}{advice}", err=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
 from weft.collect.sampler import Event, EventKind, Sampler
@@ -21,6 +23,7 @@ class CodeFollower:
         self._book = book
         self._pids: dict[int, int] = {}
         self._worker = ThreadPoolExecutor(1, "weft-code")
+        self._under_way: deque[Future[None]] = deque()
 
     def see(self, event: Event) -> None:
         """Follow processes, and answer the sampler."""
@@ -28,18 +31,30 @@ class CodeFollower:
             case EventKind.PROCESS_START:
                 self._pids[event.process] = event.id
             case EventKind.PROCESS_END:
-                self._book.forget(self._pids.pop(event.process, 0))
+                self._submit(self._book.forget, self._pids.pop(event.process, 0))
             case EventKind.CODE_UNKNOWN if event.process in self._pids:
-                self._worker.submit(self._tell, event.process, self._pids[event.process], pc=event.value)
+                self._submit(self._tell, event.process, self._pids[event.process], pc=event.value)
 
     def look(self) -> None:
-        """Make tables of what processes have mapped since the last call, before their code is met."""
-        for process, pid in self._pids.items():
-            self._worker.submit(self._tell, process, pid, within_s=_AHEAD_TIME)
+        """Make tables of what processes have mapped since the last call, before their code is met; first check()."""
+        self.check()
+        if not self._under_way:  # else they wait in line already
+            for process, pid in self._pids.items():
+                self._submit(self._tell, process, pid, within_s=_AHEAD_TIME)
+
+    def check(self) -> None:
+        """Raise what has gone wrong in the work that is done."""
+        while self._under_way and self._under_way[0].done():
+            done = self._under_way.popleft()
+            if not done.cancelled():
+                done.result()
 
     def close(self) -> None:
         """End the work, without what has not begun."""
         self._worker.shutdown(cancel_futures=True)
+
+    def _submit(self, work: Callable[..., None], *arguments: object, **options: object) -> None:
+        self._under_way.append(self._worker.submit(work, *arguments, **options))
 
     def _tell(self, process: int, pid: int, *, pc: int | None = None, within_s: float = 0.0) -> None:
         with suppress(TargetError):  # it has ended

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from contextlib import suppress
-from functools import lru_cache
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from weft import cache
-from weft._native import demangle
 from weft.sample import NO_FLAGS, Frame, FrameFlag, FrameKind
 from weft.symbolize.cython import CythonModule
-from weft.symbolize.debugfiles import debug_file
+from weft.symbolize.debuginfod import Debuginfod
+from weft.symbolize.files import files_of, has_lines
 from weft.symbolize.machinery import is_machinery
+from weft.symbolize.names import readable
 from weft.symbolize.unnamed import Unnamed, stubs
 from weft.target.code import CodeModule
 from weft.target.elf import ElfError, ElfFile
 
 _KIND = "symbols"
 _MAX_INLINED = 64  # functions at one address
-_MAX_NAME = 4096  # characters
+_NAMELESS = "[inlined]"  # dwz has moved its name into a file that many share (.gnu_debugaltlink), which is not read
 
 _Function = tuple[int, int, bytes]  # address, end, name
 
@@ -27,32 +27,35 @@ _Function = tuple[int, int, bytes]  # address, end, name
 class Resolver:
     """Answers for one module. What it cannot tell, it tells by its address."""
 
-    def __init__(self, module: CodeModule, roots: tuple[str, ...] = ("",)) -> None:
-        """Read the module's symbols; `roots` as of debug_file()."""
+    def __init__(self, module: CodeModule, servers: Debuginfod | None = None) -> None:
+        """Read the module's symbols, and note in it what cannot be read; `servers`: asked for what is not here."""
         self._module = module
         self._functions: list[_Function] = []
         self._lines: Any = None  # a symbolic.SymCache
         self._cython = CythonModule(module.path)
         self._unnamed: Unnamed | None = None
-        if module.file is None:
-            return
-        files = [module.file]
-        if separate := debug_file(module.file, module.path, roots):
-            files.append(separate)
+        with ExitStack() as opened:
+            files = files_of(module, servers, opened)
+            if not files:
+                module.problems.append("its functions have no names: its file cannot be had")
+            self._read_functions(files)
+            if with_lines := next((file for file in reversed(files) if has_lines(file)), None):
+                self._lines = _lines_of(module, with_lines)
+
+    def _read_functions(self, files: list[ElfFile]) -> None:
         functions: dict[tuple[int, bytes], int] = {}
         for file in files:
-            with suppress(ElfError):
+            try:
                 functions |= {(address, name): size for address, size, name in file.functions() if size}
-        with suppress(ElfError):
-            functions |= {(address, name): size for address, size, name in stubs(module.file)}
-        if len(files) == 1 and not module.file.section(".symtab"):
-            with suppress(ElfError):
-                self._unnamed = Unnamed(module.file)
+            except ElfError as error:
+                self._module.problems.append(f"the symbols in {file.path} cannot be read: {error}")
+        with suppress(ElfError):  # what is missing is told by address, as it would be without
+            for file in files[:1]:
+                functions |= {(address, name): size for address, size, name in stubs(file)}
+            if files and not any(file.section(".symtab") for file in files):
+                self._unnamed = Unnamed(files[0])
         self._functions = sorted((address, address + size, name) for (address, name), size in functions.items())
         self._begins = [address for address, _, _ in self._functions]
-        self._lines = _lines_of(module, files[-1])
-        if separate:
-            separate.close()
 
     def at(self, address: int) -> list[Frame]:
         """Return the function that the address lies in, and those inlined into it there, outermost first."""
@@ -62,7 +65,10 @@ class Resolver:
             unnamed = self._unnamed.name(address) if self._unnamed and not symbol else None
             return self._cython([self._frame(symbol or unnamed or f"{address:#x}")])
         # The outermost name comes from a sized symbol: a SymCache can name the .cold part of another function.
-        frames = [self._frame(_clean(place.symbol), place.full_path or "", place.line) for place in reversed(places)]
+        frames = [
+            self._frame(readable(place.symbol) or _NAMELESS, place.full_path or "", place.line)
+            for place in reversed(places)
+        ]
         if symbol:
             frames[0] = self._frame(symbol, frames[0].file if frames[0].line else "", frames[0].line)
         return self._cython(frames)
@@ -80,20 +86,11 @@ class Resolver:
         for begin, end, name in reversed(self._functions[max(0, at - 8) : at]):
             if address < end and (found is None or (end - begin, name) < (found[1] - found[0], found[2])):
                 found = begin, end, name
-        return _clean(found[2].decode("utf-8", "backslashreplace")) if found else None
-
-
-@lru_cache(maxsize=1 << 14)
-def _clean(symbol: str) -> str:
-    """A name as people write it."""
-    name = symbol[:_MAX_NAME]
-    return demangle(name) if name.startswith(("_Z", "_R")) else name
+        return readable(found[2].decode("utf-8", "backslashreplace")) if found else None
 
 
 def _lines_of(module: CodeModule, file: ElfFile) -> Any:
-    """Return what a file with debug information says of lines, kept by build-id; None if it has none."""
-    if file.section(".debug_line") is None and file.section(".zdebug_line") is None:
-        return None
+    """Return what a file with debug information says of lines, kept by build-id; None if it cannot be read."""
     from symbolic.debuginfo import Archive
     from symbolic.exceptions import SymbolicError
     from symbolic.symcache import SymCache
@@ -104,9 +101,12 @@ def _lines_of(module: CodeModule, file: ElfFile) -> Any:
             kept = SymCache.open(str(place))  # type: ignore[no-untyped-call]
             if kept.is_latest_version:
                 return kept
-    with suppress(SymbolicError, LookupError):
+    try:
         made = Archive.open(file.own_path).get_object(arch="x86_64").make_symcache()
-        if module.build_id:
-            cache.keep(_KIND, module.build_id, made.open_stream().read())  # type: ignore[no-untyped-call]
-        return made
-    return None
+    except (SymbolicError, LookupError) as error:
+        reason = str(error).rpartition("\n")[2].strip().removeprefix("caused by: ")
+        module.problems.append(f"the debug information in {file.path} cannot be read: {reason}")
+        return None
+    if module.build_id:
+        cache.keep(_KIND, module.build_id, made.open_stream().read())  # type: ignore[no-untyped-call]
+    return made

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from weft import _native
 from weft.errors import MemoryReadError, TargetError
+from weft.target.debugfiles import debug_file
 from weft.target.elf import ElfError, ElfFile, Image
 from weft.target.maps import Mapping, Module, modules
 from weft.target.target import Target
@@ -34,9 +35,9 @@ class CodeModule:
     path: str
     build_id: str | None
     file: ElfFile | None = None  # None: it cannot be had, or nothing of it was needed yet
+    debug: ElfFile | None = None  # that has its debug information, if that is a file of its own
     table: _native.UnwindTable | None = None  # None: nothing of it was needed yet
-    problem: str = ""  # why its table is empty
-    image: bytes = b""  # of the vdso, which is no file
+    problems: list[str] = field(default_factory=list)  # what of it cannot be read, and why
     eval_loops: list[tuple[int, int]] = field(default_factory=list)  # addresses in the module [begin, end)
 
     @property
@@ -103,9 +104,10 @@ class CodeBook:
         """Let go of the files."""
         with self._lock:
             for module in self.modules.values():
-                if module.file:
-                    module.file.close()
-                    module.file = None
+                for file in (module.file, module.debug):
+                    if file:
+                        file.close()
+                module.file = module.debug = None
 
     def _look(self, target: Target) -> list[_Place]:
         before = self._places.get(target.pid, {})
@@ -138,20 +140,22 @@ class CodeBook:
         return place
 
     def _load(self, target: Target, place: _Place) -> None:
-        """Open the module's file, and make its table."""
+        """Open the module's files, which may be gone once the target has ended, and make its table."""
         module, image = place.module, place.image
-        if module.path == _VDSO:
-            first = image.module.mappings[0]
-            with suppress(MemoryReadError):
-                module.image = image.memory.read(first.start, first.end - first.start)
-        else:
-            with suppress(TargetError):
-                module.file = target.open_module(image)
+        with suppress(TargetError, OSError, ElfError, MemoryReadError):
+            module.file = _vdso(image) if module.path == _VDSO else target.open_module(image)
+        module.debug = debug_file(target, image, module.file)
         try:
             module.table = table_of(image, module.file)
         except (ElfError, MemoryReadError) as error:
-            module.problem = str(error)
+            module.problems.append(f"its unwind information cannot be read: {error}")
             module.table = _native.UnwindTable.build([])
         if module.file:
             with suppress(ElfError):
                 module.eval_loops = module.file.ranges_of(_EVAL_LOOPS)
+
+
+def _vdso(image: Image) -> ElfFile:
+    """Return the file that the kernel has mapped as the vdso. OSError, ElfError, MemoryReadError."""
+    first = image.module.mappings[0]
+    return ElfFile.of_bytes(_VDSO, image.memory.read(first.start, first.end - first.start))

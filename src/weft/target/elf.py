@@ -222,6 +222,14 @@ class Section:
     link: int
 
 
+@dataclass(frozen=True, slots=True)
+class DebugLink:
+    """What .gnu_debuglink tells of the file with the debug information."""
+
+    name: str
+    checksum: int  # CRC-32 of its bytes
+
+
 class ElfFile:
     """An ELF file on disk, for what is not mapped: sections and the full symbol table. Closes with the `with` block."""
 
@@ -236,6 +244,20 @@ class ElfFile:
         except ElfError:
             self.close()
             raise
+
+    @classmethod
+    def of_bytes(cls, name: str, data: bytes) -> ElfFile:
+        """Open an ELF file that is in no file system. OSError or ElfError if that cannot be."""
+        fd = os.memfd_create(name, os.MFD_CLOEXEC)
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            return cls(f"/proc/self/fd/{fd}")
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+        return os.fstat(self._fd).st_size
 
     @property
     def own_path(self) -> str:
@@ -293,10 +315,14 @@ class ElfFile:
         return _build_id(self.contents(".note.gnu.build-id") or b"")
 
     @property
-    def debug_link(self) -> str | None:
-        """The name of the file that holds the DWARF, from .gnu_debuglink."""
-        name = (self.contents(".gnu_debuglink") or b"").partition(b"\0")[0].decode("utf-8", "surrogateescape")
-        return name if name and "/" not in name else None
+    def debug_link(self) -> DebugLink | None:
+        """The file that holds the DWARF, from .gnu_debuglink: its name, zeros up to a multiple of 4, its checksum."""
+        data = self.contents(".gnu_debuglink") or b""
+        name = data.partition(b"\0")[0].decode("utf-8", "surrogateescape")
+        at = data.find(b"\0") + 4 & ~3
+        if not name or "/" in name or len(data) < at + 4:
+            return None
+        return DebugLink(name, int.from_bytes(data[at : at + 4], "little"))
 
     def symbols(self, names: tuple[str, ...]) -> dict[str, int]:
         """Return the linked addresses of those of the names that .symtab defines."""

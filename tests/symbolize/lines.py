@@ -1,0 +1,76 @@
+"""Libraries of lines.c, whose every call stands on a line that says what it is; with debug information where it is
+wanted.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import ziglang
+from interpreters import Interpreter, all_interpreters
+from weft_command import run_weft
+
+from weft import Capture
+from weft.errors import CaptureError
+
+SOURCE = Path(__file__).resolve().parent.parent / "targets" / "lines.c"
+PLACES = ("inlined_twice", "inlined", "outlined", "jumped_to", "entry")  # innermost first
+
+
+def line_of(function: str) -> int:
+    """The line that says that it is the call in this function."""
+    lines = SOURCE.read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if f"/* at {function} */" in line)
+
+
+ALL_LINES = [(function, "lines.c", line_of(function)) for function in PLACES]
+
+
+def compile_library(folder: Path, *options: str, source: Path = SOURCE) -> Path:
+    """A shared library of lines.c, or of what includes it."""
+    library = folder / "liblines.so"
+    zig = Path(ziglang.__file__).with_name("zig")
+    flags = ["-target", "x86_64-linux-gnu.2.17", "-O2", "-shared", "-fPIC", *options]
+    subprocess.run([zig, "cc", *flags, source, "-o", library], check=True)
+    return library
+
+
+def separate(library: Path, folder: Path) -> Path:
+    """Strip a library of all but its exported symbols; its debug information goes into a file in `folder`."""
+    debug = folder / "liblines.debug"
+    subprocess.run(["objcopy", "--only-keep-debug", library, debug], check=True)
+    subprocess.run(["objcopy", "--strip-all", f"--add-gnu-debuglink={debug}", library], check=True)
+    return debug
+
+
+def newest() -> Interpreter:
+    """One interpreter; which one does not matter here."""
+    return next(each for each in reversed(all_interpreters()) if each.chroot is None)
+
+
+def own_frames(told: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The frames of the library in a dump."""
+    (thread,) = told["threads"]
+    return (frame for frame in thread["frames"] if frame.get("module", "").endswith("/liblines.so"))
+
+
+def lines_of(pid: int, **options: Any) -> list[tuple[str, str, int]]:
+    """Function, file and line of the library's frames, as `weft dump` tells them."""
+    run = run_weft("dump", "--json", pid, **options)
+    assert run.returncode == 0, run.stderr
+    return [
+        (frame["function"], Path(frame["file"]).name, frame["line"]) for frame in own_frames(json.loads(run.stdout))
+    ]
+
+
+def frames_of(capture: Path, library: Path) -> list[tuple[str, str, int]]:
+    """Function, file and line of a library's frames in a capture, which may still grow; none where it has not begun."""
+    with suppress(CaptureError), Capture(capture) as read:
+        frames = [frame for _, functions in read.frames() for frame in functions if frame.module == str(library)]
+        return [(frame.function, Path(frame.file).name, frame.line) for frame in frames]
+    return []
