@@ -1,4 +1,4 @@
-// Names of C++ and Rust functions as people write them.
+// Names of C++ functions.
 #include <cxxabi.h>
 #include <nanobind/stl/string.h>
 

@@ -22,19 +22,14 @@ from weft.cpython.locate import Runtime, find_runtime, wait_for_runtime
 from weft.cpython.objects import ObjectError
 from weft.cpython.threads import ThreadState, gil_ranges, join, thread_names
 from weft.errors import CoreFileError, LayoutError, MemoryReadError, NotPythonError, TargetExitedError
-from weft.sample import PROOFS, Frame, FrameKind, State, is_body, marker
-from weft.symbolize.debuginfod import Debuginfod
-from weft.symbolize.problems import warnings_of
-from weft.symbolize.resolver import Resolver
+from weft.sample import PROOFS, Frame, State, is_body, marker
+from weft.symbolize.dumping import TargetCode
 from weft.target.activity import Activity, thread_activity
-from weft.target.code import CodeBook
 from weft.target.core import Core
 from weft.target.process import Process
 from weft.target.syscalls import syscall_name
-from weft.target.target import Target
 
 _STOP_TIME = 1.0  # seconds that a running thread may take to stop, if it has to wait for a CPU
-_TABLES_TIME = 30.0  # seconds for unwind tables, of all modules
 _ATTEMPTS = 5  # to read a thread that moves
 
 NO_LOSS = "none"  # the first of _native.LOSSES
@@ -99,7 +94,7 @@ def dump_process(pid: int, *, with_locals: bool = False, native: bool = True) ->
     memory = _native.ProcessMemory(pid)
     names, warnings = _names(memory, runtime)
     tids = process.namespace_ids()
-    code = _CodeOf(process) if native else None
+    code = TargetCode(process) if native else None
     reader = _Reader(memory, runtime, tids, {}, code, with_locals=with_locals)
     threads = []
     for thread in process.threads():
@@ -134,7 +129,7 @@ def dump_core(path: Path, *, root: Path | None = None, with_locals: bool = False
         raise
     names, warnings = _names(core.memory, runtime)
     pthreads = {thread.tid: thread.pthread for thread in core.threads}
-    code = _CodeOf(core) if native else None
+    code = TargetCode(core) if native else None
     reader = _Reader(core.memory, runtime, core.namespace_ids(), pthreads, code, with_locals=with_locals)
     threads = []
     for thread in core.threads:
@@ -180,34 +175,6 @@ class _Stack:
         return [frame for _, frames, _ in self.parts for frame in frames]
 
 
-class _CodeOf:
-    """The code of the target, and the names of its functions."""
-
-    def __init__(self, target: Target) -> None:
-        self._book = CodeBook()
-        self.map = self._book.map_of(target, within_s=_TABLES_TIME)
-        self._servers = Debuginfod()
-        self._resolvers: dict[int, Resolver] = {}
-        self._known: dict[tuple[int, int], list[Frame]] = {}
-
-    def functions(self, module: int, address: int) -> list[Frame]:
-        """Return the functions that lie at an address, innermost first."""
-        if (module, address) not in self._known:
-            self._known[module, address] = self._functions(module, address)
-        return self._known[module, address]
-
-    def warnings(self) -> list[str]:
-        """Return what could not be read of the modules that functions were asked of, a line each."""
-        return warnings_of(self._book.modules[number] for number in self._resolvers) + self._servers.warnings
-
-    def _functions(self, module: int, address: int) -> list[Frame]:
-        if module not in self._book.modules:
-            return [Frame(FrameKind.NATIVE, f"{address:#x}", "", 0)]
-        if module not in self._resolvers:
-            self._resolvers[module] = Resolver(self._book.modules[module], self._servers)
-        return self._resolvers[module].at(address)[::-1]
-
-
 class _Reader:
     """Reads stacks out of one memory, live or not."""
 
@@ -217,7 +184,7 @@ class _Reader:
         runtime: Runtime,
         tids: dict[int, int],
         pthreads: dict[int, int],
-        code: _CodeOf | None,
+        code: TargetCode | None,
         *,
         with_locals: bool,
     ) -> None:
@@ -321,7 +288,9 @@ class _Reader:
                 yield dumped
             last = dumped
 
-    def _woven(self, python: list[DumpedFrame], woven: list[_native.WovenRow], code: _CodeOf) -> Iterator[DumpedFrame]:
+    def _woven(
+        self, python: list[DumpedFrame], woven: list[_native.WovenRow], code: TargetCode
+    ) -> Iterator[DumpedFrame]:
         for kind, *row in woven:
             match kind, row:
                 case _native.WOVEN_PYTHON, [index]:

@@ -69,7 +69,10 @@ def lines_of(pid: int, **options: Any) -> list[tuple[str, str, int]]:
 
 
 def frames_of(capture: Path, library: Path) -> list[tuple[str, str, int]]:
-    """Function, file and line of a library's frames in a capture, which may still grow; none where it has not begun."""
+    """Function, file and line of a library's frames in a capture, which may still grow; none where it has not begun.
+
+    While it grows these are addresses: of three functions, into one of which others are inlined.
+    """
     with suppress(CaptureError), Capture(capture) as read:
         frames = [frame for _, functions in read.frames() for frame in functions if frame.module == str(library)]
         return [(frame.function, Path(frame.file).name, frame.line) for frame in frames]

@@ -66,7 +66,9 @@ def test_of_a_process_that_has_ended(
     capture = tmp_path / "run.weft"
     with running_weft("record", "-p", target.pid, "-o", capture) as weft:
         wait_until(lambda: has_open(weft.pid, name) or weft.poll() is not None, "weft has opened the debug file")
-        wait_until(lambda: frames_of(capture, library) != [] or weft.poll() is not None, "weft has sampled the library")
+        wait_until(
+            lambda: len(frames_of(capture, library)) >= 3 or weft.poll() is not None, "weft has sampled the library"
+        )
         target.finish()
         weft.communicate(timeout=LIMIT_S)
     assert weft.returncode == 0

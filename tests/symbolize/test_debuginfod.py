@@ -16,6 +16,8 @@ from running import StartTarget
 from weft_command import LIMIT_S, run_weft, running_weft, wait_until
 
 from weft.symbolize.debuginfod import Debuginfod
+from weft.symbolize.resolver import Resolver
+from weft.target.code import CodeModule
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 
@@ -123,7 +125,9 @@ def test_record(start_target: StartTarget, tmp_path: Path, stripped: tuple[Path,
     target = start_target(newest(), "lines.py", library)
     capture = tmp_path / "run.weft"
     with running_weft("record", "-p", target.pid, "-o", capture, env=settings(tmp_path, server.url)) as weft:
-        wait_until(lambda: frames_of(capture, library) != [] or weft.poll() is not None, "weft has sampled the library")
+        wait_until(
+            lambda: len(frames_of(capture, library)) >= 3 or weft.poll() is not None, "weft has sampled the library"
+        )
         assert not server.asked
         target.finish()
         weft.communicate(timeout=LIMIT_S)
@@ -226,3 +230,22 @@ def test_the_warning_is_told(
     run = run_weft("dump", target.pid, env=settings(tmp_path, server.url))
     assert run.returncode == 0
     assert run.stdout.count(f"warning: debuginfod server {server.url} is left out") == 1
+
+
+def test_a_module_that_cannot_be_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stripped: tuple[Path, str, bytes], server: Server
+) -> None:
+    """GIVEN a module whose file has gone, and a server that has it alone THEN what it exports has names."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    library, build_id, _ = stripped
+    server.answers[f"/buildid/{build_id}/executable"] = sends(library.read_bytes())
+    rows = subprocess.run(["nm", "-D", library], capture_output=True, text=True, check=True).stdout.splitlines()
+    address = next(int(row.split()[0], 16) for row in rows if row.endswith(" T entry"))
+    module = CodeModule(1, str(library), build_id)
+    resolver = Resolver(module, Debuginfod({"DEBUGINFOD_URLS": server.url}))
+    assert resolver.at(address)[0].function == "entry"
+    assert module.problems == []
+    assert [path.rpartition("/")[2] for path in server.asked] == ["debuginfo", "executable"]
+    nowhere = CodeModule(2, str(library), "12" * 20)
+    assert Resolver(nowhere, Debuginfod({"DEBUGINFOD_URLS": server.url})).at(address)[0].function == f"{address:#x}"
+    assert len(nowhere.problems) == 1

@@ -6,9 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from lines import PLACES, compile_library, lines_of, newest
+from lines import PLACES, compile_library, frames_of, lines_of, newest
 from running import StartTarget
-from weft_command import run_weft
+from weft_command import LIMIT_S, run_weft, running_weft, wait_until
 
 from weft.symbolize.problems import warnings_of
 from weft.target.code import CodeModule
@@ -40,11 +40,17 @@ def test_dump(start_target: StartTarget, damaged: Path) -> None:
 def test_record(start_target: StartTarget, damaged: Path, tmp_path: Path) -> None:
     """GIVEN that THEN a recording warns of it in one line on stderr."""
     target = start_target(newest(), "lines.py", damaged)
-    run = run_weft("record", "-p", target.pid, "-d", "3", "-o", tmp_path / "run.weft")
-    assert run.returncode == 0
-    (line,) = run.stderr.splitlines()
-    assert line.startswith("weft: ")
-    assert SHOWN in line
+    capture = tmp_path / "run.weft"
+    with running_weft("record", "-p", target.pid, "-o", capture) as weft:
+        wait_until(lambda: frames_of(capture, damaged) != [] or weft.poll() is not None, "weft has sampled it")
+        target.finish()
+        told = weft.communicate(timeout=LIMIT_S)[1].decode()
+    assert weft.returncode == 0
+    lines = [line for line in told.splitlines() if "liblines.so" in line]
+    assert len(lines) == 1
+    assert lines[0].startswith("weft: ")
+    assert SHOWN in lines[0]
+    assert "\x1b" not in told
 
 
 def test_sound(start_target: StartTarget, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from weft.target.elf import ElfError, ElfFile
 _KIND = "debuginfod"
 _NOT_FOUND = 404
 _TIMEOUT = "90"  # seconds, unless DEBUGINFOD_TIMEOUT tells another
-_MAX_SIZE = 4 << 30  # bytes, unless DEBUGINFOD_MAXSIZE tells another; the largest that are known have about 2 GB
+_MAX_SIZE = 4 << 30  # bytes, unless DEBUGINFOD_MAXSIZE tells another
 _LEAST = 100 << 10  # bytes in each _TIMEOUT
 _CHUNK = 1 << 16
 

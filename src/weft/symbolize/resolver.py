@@ -37,7 +37,8 @@ class Resolver:
         with ExitStack() as opened:
             files = files_of(module, servers, opened)
             if not files:
-                module.problems.append("its functions have no names: its file cannot be had")
+                why = "its file cannot be had" if module.table else "its process ended before it was read"
+                module.problems.append(f"its functions have no names: {why}")
             self._read_functions(files)
             if with_lines := next((file for file in reversed(files) if has_lines(file)), None):
                 self._lines = _lines_of(module, with_lines)

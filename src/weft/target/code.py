@@ -21,6 +21,7 @@ from weft.target.target import Target
 from weft.target.unwinding import table_of
 
 _VDSO = "[vdso]"
+_WORD = (1 << 64) - 1
 _FIRST = re.compile(r"/(libc|libpthread|ld)[.-][^/]*$|^\[vdso\]$")  # some of it is in every stack
 # Up to 2.7, and from 3.6 on; what the compiler has put aside of it as unlikely has a symbol of its own.
 _EVAL_LOOPS = ("PyEval_EvalFrameEx", "_PyEval_EvalFrameDefault", "_PyEval_EvalFrameDefault.cold")
@@ -88,11 +89,11 @@ class CodeBook:
                 if place.module.table is None and (wanted or time.monotonic() < deadline):
                     self._load(target, place)
             for place in places:
+                bias = place.image.bias  # of a file that claims high addresses for itself it is below 0
                 for mapping in place.code:
-                    bias = place.image.bias
-                    code.add(mapping.start, mapping.end, bias, place.module.number, place.module.table)
+                    code.add(mapping.start, mapping.end, bias & _WORD, place.module.number, place.module.table)
                 for begin, end in place.module.eval_loops:
-                    code.add_eval_loop(place.image.bias + begin, place.image.bias + end)
+                    code.add_eval_loop(bias + begin & _WORD, bias + end & _WORD)
             return code
 
     def forget(self, pid: int) -> None:

@@ -97,6 +97,8 @@ class Image:
         if table + count * _PROGRAM_HEADER.size > first.end - first.start:
             raise ElfError("the program headers are not mapped")
         self.segments = _program_headers(self.header, memory.read(first.start + table, count * _PROGRAM_HEADER.size))
+        if any(s.address + s.size >= 1 << 63 for s in self.segments):
+            raise ElfError("segments beyond all addresses")
         loads = [s for s in self.segments if s.type == _PT_LOAD]
         base = next((s for s in loads if s.offset < 4096), None)
         if base is None:
