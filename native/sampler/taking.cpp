@@ -106,6 +106,9 @@ Sampler::Look Sampler::look_at_waiting(SampledThread& thread, int cpu, const Tic
                 return look;
             }
             thread.blind_looks = 0;
+            if (at_tick) {
+                note_kernel(tick.kernel);
+            }
             ++batch_.account.stacks_waiting;
             return seen;
         }
@@ -159,6 +162,8 @@ Sampler::Look Sampler::look_at(SampledThread& thread, const ThreadPosition& posi
     SampledProcess& process = thread.process;
     Look look;
     stack.clear();
+    kernel_.clear();
+    kernel_hidden_ = false;
     if (process.python_state == SampledProcess::Python::kUnknown) {
         look.loss = Loss::kNoRuntime;
         return look;
@@ -283,6 +288,10 @@ void Sampler::take_still(SampledThread& thread, const SchedStat& before, const T
     registers.set(Register::kRsp, activity.stack_pointer);
     registers.set(Register::kReturn, activity.pc);
     Look look = look_at(thread, {0, registers}, stack_);
+    if (options_.native) {
+        kernel_hidden_ = !thread.files.read_kernel_stack(kernel_functions_);
+        note_kernel(kernel_functions_);
+    }
     // Between `before` and now the thread was seen blocked. If it has not been switched in meanwhile it has not run since
     // it was seen, and the stack that was read is the one that it is blocked in.
     if (!thread.files.read(look.stat) || look.stat.switches != before.switches) {
@@ -326,6 +335,7 @@ void Sampler::take_moving(SampledThread& thread) {
         look.loss = Loss::kTorn;
     }
     look.moving = true;
+    kernel_hidden_ = user_only_;
     batch_.account.stacks_moving += look.taken ? 1 : 0;
     spare(thread, monotonic_ns() - begin_ns);
     if (!thread.files.read(look.stat)) {

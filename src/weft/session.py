@@ -22,7 +22,7 @@ from weft.collect.recorder import Recorder
 from weft.collect.sampler import Mode, Sampler, events_of, pacer_of
 from weft.cpython.locate import Runtime, wait_for_runtime
 from weft.errors import LayoutError, NotPythonError, OutputError, TargetError, TargetExitedError
-from weft.symbolize.recording import symbolize
+from weft.symbolize.recording import symbolize, symbolize_kernel
 from weft.target.code import CodeBook
 from weft.target.launch import Launched
 from weft.target.process import Process
@@ -197,6 +197,8 @@ class _Recording:
         self._code.close()
         if self._capture.is_open:
             for frame_id, functions in symbolize(self.book, self.recorder.native_frames):
+                self._capture.add_functions(frame_id, functions)
+            for frame_id, functions in symbolize_kernel(self.recorder.kernel_frames):
                 self._capture.add_functions(frame_id, functions)
             self.book.close()
             usage = resource.getrusage(resource.RUSAGE_SELF)

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from weft.sample import Frame
+from weft.symbolize.kernel import kernel_frame, kernel_functions
 from weft.symbolize.resolver import Resolver
 from weft.target.code import CodeBook
+
+
+def symbolize_kernel(frames: Mapping[int, int]) -> Iterator[tuple[int, list[Frame]]]:
+    """Yield the id of each frame in the kernel with its function; `frames`: id -> address."""
+    functions = kernel_functions(set(frames.values()))
+    for frame_id, address in frames.items():
+        yield frame_id, [kernel_frame(functions[address])]
 
 
 def symbolize(book: CodeBook, frames: Mapping[int, tuple[int, int]]) -> Iterator[tuple[int, list[Frame]]]:
