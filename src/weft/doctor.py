@@ -203,7 +203,7 @@ def _kernel_frames(child: int) -> Check:
     name = "kernel frames"
     lacking = []
     if _native.probe_cpu_clock(child, user_only=False):
-        lacking.append("of running threads (kernel.perf_event_paranoid is above 1)")
+        lacking.append("of running threads (perf_event_open is refused for it)")
     if _native.kernel_stack(child, child) is None:
         lacking.append("of blocked threads (/proc/PID/stack is for root)")
     if not tells_names():

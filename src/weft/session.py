@@ -132,7 +132,7 @@ def _runtime_of(process: Process, options: Options) -> Runtime | None:
 def _process_settings() -> Iterator[None]:
     """Set this process up for the sampler, and set it back."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # fewer threads can be sampled then: each takes three files, and one a CPU
+    with suppress(ValueError, OSError):  # fewer threads can be sampled then: each takes four files, and one a CPU
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     # SIGCHLD tells the sampler's thread of stops; taken by any other thread it would only be passed on.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})

@@ -3,7 +3,7 @@
 -- Ids are the recorder's own and never reused within a capture.
 
 PRAGMA application_id = 0x77656674;  -- "weft"
-PRAGMA user_version = 2;             -- of this schema; another one is refused
+PRAGMA user_version = 3;             -- of this schema; another one is refused
 
 -- Of the recording: version, command, host, kernel, collector, pacer, mode, rate_hz, start_ns (monotonic),
 -- start_unix_ns, end_ns (absent while it runs), written_ns (of the last batch), ended ("" or why).
