@@ -26,6 +26,12 @@ constexpr std::uint64_t kLongHold = kMillisecond;
 constexpr std::uint64_t kSparedHolds = 30;
 constexpr std::size_t kDeepStack = 1000;  // a shallow one is read at once, but for what else the CPU had to do
 
+// The kernel lets go of the CPU when it will, but a real-time reader has it before the thread's next instruction in user
+// mode, whose registers are what they were when it entered the kernel.
+bool is_same_entry(const Tick& tick) {
+    return tick.kernel.count != 0 && (sched_getscheduler(0) & ~SCHED_RESET_ON_FORK) == SCHED_FIFO;
+}
+
 }  // namespace
 
 // Whether a sample of a thread that runs is to be taken.
@@ -94,7 +100,8 @@ Sampler::Look Sampler::look_at_waiting(SampledThread& thread, int cpu, const Tic
             return look;
         }
         // If this reader has had the CPU since the tick, the thread has not moved since, and its registers are the tick's.
-        const bool at_tick = i == 0 && begin_ns - std::min(begin_ns, tick.time_ns) < kWakeUp && wake.by(tick);
+        const bool in_time = begin_ns - std::min(begin_ns, tick.time_ns) < kWakeUp;
+        const bool at_tick = i == 0 && (in_time || is_same_entry(tick)) && wake.by(tick);
         Look seen = look_at(thread, {0, at_tick ? tick.registers : RegisterSet{}}, stack_);
         if (thread.files.read(seen.stat) && seen.stat.switches == before.switches) {
             thread.still = Stillness{monotonic_ns(), seen.stat.switches};

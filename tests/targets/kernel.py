@@ -1,12 +1,14 @@
 """In the kernel by construction: kernel.py KIND, until stdin is closed. Python 2.7 and 3.
 
-`reads` reads random numbers, `stats` looks up a path, `faults` touches new pages, `computes` makes no system call; `waits`
-has threads blocked in sleep, select, a lock and a read, which it tells by their names: {"pid": ..., "tids": {name: tid}}.
+`reads` reads random numbers, `stats` looks up a path, `faults` touches new pages, `computes` makes no system call,
+`turns` makes one of two by chance, each in its own function; `waits` has threads blocked in sleep, select, a lock and a
+read, which it tells by their names: {"pid": ..., "tids": {name: tid}}.
 """
 import ctypes
 import json
 import mmap
 import os
+import random
 import select
 import sys
 import threading
@@ -35,6 +37,18 @@ def computes():
     for i in range(20000):
         total += i & 7
     return total
+
+
+def turns():
+    random.choice((looks_up, reads_little))()
+
+
+def reads_little():
+    os.read(RANDOM, 5000)
+
+
+def looks_up():
+    os.stat("/proc/self/fd")
 
 
 def sleeps():

@@ -89,6 +89,25 @@ def test_running_threads(start_target: StartTarget, tmp_path: Path, kind: str) -
     assert inner > 0.3 * samples, (inner, samples)
 
 
+@needs_root
+@pytest.mark.serial
+def test_both_sides_are_of_one_instant(start_target: StartTarget, tmp_path: Path) -> None:
+    """GIVEN two functions that make a short system call each, in turns by chance THEN no sample shows one of them in
+    the system call of the other."""
+    target = start_target(all_interpreters()[0], "kernel.py", "turns")
+    capture = record(target.pid, tmp_path, rate_hz=2000, seconds=SECONDS, mode=Mode.CPU)
+    calls = {"reads_little": ENTRIES["reads"], "looks_up": ENTRIES["stats"]}
+    seen = dict.fromkeys(calls, 0)
+    for sampled in woven_stacks_of(capture):
+        user, functions = split(sampled)
+        innermost = next((frame.function for frame in reversed(user) if frame.kind is FrameKind.PYTHON), "")
+        for caller, entry in calls.items():
+            if any(re.fullmatch(entry, function) for function in functions):
+                assert innermost == caller, (functions, [frame.function for frame in user])
+                seen[caller] += sampled.ticks
+    assert min(seen.values()) > 20, seen
+
+
 def kernel_stack(pid: int, tid: int) -> list[str]:
     """What the kernel says of a blocked thread, root first."""
     lines = Path(f"/proc/{pid}/task/{tid}/stack").read_text().splitlines()
