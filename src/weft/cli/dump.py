@@ -36,7 +36,7 @@ _STYLES: dict[str, dict[str, Any]] = {
     "--native/--no-native",
     default=True,
     show_default=True,
-    help="Native frames (C, C++, Rust) woven with those of Python, or Python's alone.",
+    help="Native frames (C, C++, Rust; as root the kernel's) woven with those of Python, or Python's alone.",
 )
 @click.option("--all-frames", is_flag=True, help="Show the interpreter's own frames (eval loop, call helpers), too.")
 @click.option("--json", "as_json", is_flag=True, help="Everything as data; docs/dump.md tells the keys.")

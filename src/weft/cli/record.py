@@ -85,7 +85,7 @@ class _Rate(click.ParamType[int]):
     "--native/--no-native",
     default=True,
     show_default=True,
-    help="Native frames (C, C++, Rust) woven with those of Python, or Python's alone.",
+    help="Native frames (C, C++, Rust; as root the kernel's) woven with those of Python, or Python's alone.",
 )
 @click.option("--idle", is_flag=True, help="Show the time in which threads were blocked, too.")
 @click.argument("command", nargs=-1, metavar="[-- COMMAND ...]")
