@@ -1,4 +1,8 @@
 // What a dump needs of the kernel, and what `weft doctor` tries of it.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
 #include "bindings/bindings.h"
 
 #include <cerrno>
@@ -24,7 +28,8 @@ std::chrono::nanoseconds to_duration(double seconds) {
 int probe_cpu_clock(pid_t tid, bool user_only) {
     errno = 0;
     Readers readers([](int, std::span<const Tick>, const Wake&) {});
-    return CpuClock::open(tid, kProbePeriod, user_only, readers.rings_for(tid)).valid() ? 0 : errno;
+    const auto ticks = user_only ? CpuClock::Ticks::kUser : CpuClock::Ticks::kStacks;
+    return CpuClock::open(tid, kProbePeriod, ticks, readers.rings_for(tid)).valid() ? 0 : errno;
 }
 
 }  // namespace
@@ -48,6 +53,13 @@ void bind_dump(nb::module_& module) {
         .def_prop_ro("thread_pointer", &StoppedThread::thread_pointer)
         .def_prop_ro("registers", &StoppedThread::registers)
         .def("release", &StoppedThread::release, nb::call_guard<nb::gil_scoped_release>());
+    module.def(
+        "kernel_stack",
+        [](pid_t pid, pid_t tid) -> std::optional<std::vector<std::string>> {
+            std::vector<std::string> functions;
+            return ThreadFiles(pid, tid).read_kernel_stack(functions) ? std::optional(functions) : std::nullopt;
+        },
+        nb::arg("pid"), nb::arg("tid"));
     module.def("probe_cpu_clock", &probe_cpu_clock, nb::arg("tid"), nb::arg("user_only"));
 }
 

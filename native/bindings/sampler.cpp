@@ -37,7 +37,7 @@ nb::list codes(const Batch& batch) {
 nb::list python_frames(const Batch& batch) {
     nb::list list;
     for (const FrameRow& row : batch.frames) {
-        if (!row.frame.is_native()) {
+        if (!row.frame.is_native() && !row.frame.is_kernel()) {
             const PythonFrame frame = row.frame.python();
             list.append(nb::make_tuple(row.id, frame.code, frame.instruction, frame.incomplete));
         }
@@ -55,6 +55,23 @@ nb::list native_frames(const Batch& batch) {
         }
     }
     return list;
+}
+
+// (id, address, 0) of frames in the kernel, or (id, None, number of a name).
+nb::list kernel_frames(const Batch& batch) {
+    nb::list list;
+    for (const FrameRow& row : batch.frames) {
+        if (row.frame.is_kernel_name()) {
+            list.append(nb::make_tuple(row.id, nb::none(), row.frame.kernel_name()));
+        } else if (row.frame.is_kernel()) {
+            list.append(nb::make_tuple(row.id, row.frame.kernel_address(), 0));
+        }
+    }
+    return list;
+}
+
+nb::list kernel_names(const Batch& batch) {
+    return to_list(batch.kernel_names, [](const std::string& name) { return to_bytes(name); });
 }
 
 nb::list stacks(const Batch& batch) {
@@ -104,6 +121,8 @@ nb::dict account(const Batch& batch) {
     values["stacks_waiting"] = totals.stacks_waiting;
     values["stacks_still"] = totals.stacks_still;
     values["stacks_moving"] = totals.stacks_moving;
+    values["kernel_stacks"] = totals.kernel_stacks;
+    values["kernel_hidden"] = totals.kernel_hidden;
     values["native_whole"] = totals.native_whole;
     values["native_truncated"] = totals.native_truncated;
     values["seams_proven"] = totals.seams_proven;
@@ -154,6 +173,8 @@ void bind_sampler(nb::module_& module) {
         .def_prop_ro("codes", &codes)
         .def_prop_ro("python_frames", &python_frames)
         .def_prop_ro("native_frames", &native_frames)
+        .def_prop_ro("kernel_names", &kernel_names)
+        .def_prop_ro("kernel_frames", &kernel_frames)
         .def_prop_ro("stacks", &stacks)
         .def_prop_ro("runs", &runs)
         .def_prop_ro("standing", &standing)

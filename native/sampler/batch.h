@@ -70,6 +70,8 @@ struct Account {
     std::uint64_t stacks_waiting = 0;  // while the thread provably waited for the CPU that its reader ran on
     std::uint64_t stacks_still = 0;    // while it provably was blocked
     std::uint64_t stacks_moving = 0;   // while it ran, or may have: two readings had to agree
+    std::uint64_t kernel_stacks = 0;   // that show where in the kernel the thread was
+    std::uint64_t kernel_hidden = 0;   // of threads that were in the kernel, which did not tell where
     // Of stacks that were woven:
     std::uint64_t native_whole = 0;      // the native stack reaches the thread's first function
     std::uint64_t native_truncated = 0;  // it does not, or could not be read at all
@@ -92,6 +94,7 @@ struct Batch {
     std::uint64_t until_ns = 0;  // everything up to here is in this batch or an earlier one
     std::vector<Event> events;
     std::vector<CodeRow> codes;
+    std::vector<std::string> kernel_names;  // the next numbers' names
     std::vector<FrameRow> frames;
     std::vector<StackRow> stacks;
     std::vector<ThreadRuns> runs;

@@ -18,14 +18,58 @@ constexpr std::size_t kRecordPages = 4;
 std::size_t record_space() { return kRecordPages * page_size(); }
 std::size_t ring_size() { return page_size() + record_space(); }
 
-// What perf_event_open(2) writes for the sample_type below.
-struct TickRecord {
+// What perf_event_open(2) writes for the sample_type below: this,
+struct TickHead {
     perf_event_header header;
     std::uint32_t process;
     std::uint32_t thread;
     std::uint64_t time_ns;
-    RecordedRegisters registers;
+    std::uint64_t addresses;
 };
+// so many addresses of the kernel's stack, and RecordedRegisters.
+
+// The bytes of a ring from `tail` on, which may go on at its beginning.
+class RecordReader {
+   public:
+    RecordReader(const char* records, std::uint64_t tail) : records_(records), at_(tail) {}
+
+    template <typename T>
+    void read(T& value) {
+        auto* bytes = reinterpret_cast<char*>(&value);
+        for (std::size_t i = 0; i < sizeof value; ++i) {
+            bytes[i] = records_[at_++ % record_space()];
+        }
+    }
+
+   private:
+    const char* records_;
+    std::uint64_t at_;
+};
+
+bool read_tick(RecordReader record, Tick& tick) {
+    TickHead head{};
+    record.read(head);
+    const std::size_t fixed = sizeof(TickHead) + sizeof(RecordedRegisters);
+    if (head.header.type != PERF_RECORD_SAMPLE || head.header.size < fixed ||
+        head.addresses != (head.header.size - fixed) / sizeof(Address)) {
+        return false;
+    }
+    tick.tid = static_cast<pid_t>(head.thread);
+    tick.time_ns = head.time_ns;
+    for (std::uint64_t i = 0; i < head.addresses; ++i) {
+        Address address = 0;
+        record.read(address);
+        // Besides addresses there are marks of what follows, which are none.
+        if (address < static_cast<Address>(PERF_CONTEXT_MAX) && tick.kernel.count < kMaxKernelFrames) {
+            tick.kernel.addresses[tick.kernel.count] = address - (tick.kernel.count == 0 ? 0 : 1);
+            ++tick.kernel.count;
+        }
+    }
+    RecordedRegisters registers{};
+    record.read(registers);
+    tick.registers = registers.all();
+    return true;
+}
 
 }  // namespace
 
@@ -52,38 +96,34 @@ void TickRing::take(std::vector<Tick>& ticks) {
     const std::uint64_t head = __atomic_load_n(&control->data_head, __ATOMIC_ACQUIRE);
     std::uint64_t tail = control->data_tail;
     while (tail != head) {
-        // A record may go on at the ring's beginning.
-        TickRecord record{};
-        auto* bytes = reinterpret_cast<char*>(&record);
-        const auto copy = [&](std::size_t from, std::size_t to) {
-            for (std::size_t i = from; i < to; ++i) {
-                bytes[i] = records[(tail + i) % record_space()];
-            }
-        };
-        copy(0, sizeof record.header);
-        if (record.header.type == PERF_RECORD_SAMPLE && record.header.size == sizeof record) {
-            copy(sizeof record.header, sizeof record);
-            Tick& tick = ticks.emplace_back();
-            tick.tid = static_cast<pid_t>(record.thread);
-            tick.time_ns = record.time_ns;
-            tick.registers = record.registers.all();
+        if (!read_tick({records, tail}, ticks.emplace_back())) {
+            ticks.pop_back();
         }
-        tail += record.header.size;
+        perf_event_header header{};
+        RecordReader(records, tail).read(header);
+        tail += header.size;
     }
     __atomic_store_n(&control->data_tail, tail, __ATOMIC_RELEASE);
 }
 
-CpuClock CpuClock::open(pid_t tid, std::uint64_t first_ns, bool user_only,
+CpuClock CpuClock::open(pid_t tid, std::uint64_t first_ns, Ticks ticks,
                         const std::vector<std::shared_ptr<TickRing>>& rings) {
     perf_event_attr attr = software_event(PERF_COUNT_SW_TASK_CLOCK);
     attr.sample_period = first_ns;
     attr.wakeup_events = 1;
-    attr.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_REGS_USER;
+    attr.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER;
     attr.sample_regs_user = kRecordedMask;
-    attr.exclude_kernel = user_only ? 1 : 0;
+    attr.exclude_kernel = ticks == Ticks::kUser ? 1 : 0;
+    attr.exclude_callchain_user = 1;
+    attr.exclude_callchain_kernel = ticks == Ticks::kStacks ? 0 : 1;
+    attr.sample_max_stack = kMaxKernelFrames;
     CpuClock clock;
     for (const std::shared_ptr<TickRing>& ring : rings) {
         Descriptor event = open_event(attr, tid, ring->cpu());
+        if (!event.valid() && errno == EOVERFLOW) {
+            attr.sample_max_stack = 0;  // kernel.perf_event_max_stack, which is less
+            event = open_event(attr, tid, ring->cpu());
+        }
         if (!event.valid() || ioctl(event.get(), PERF_EVENT_IOC_SET_OUTPUT, ring->descriptor()) != 0) {
             const int error = errno;
             clock.events_.clear();

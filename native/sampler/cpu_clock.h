@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "memory/descriptor.h"
+#include "sampler/kernel.h"
 #include "unwind/rule.h"
 
 namespace weft {
@@ -17,6 +18,7 @@ struct Tick {
     pid_t tid = 0;
     std::uint64_t time_ns = 0;  // of the monotonic clock
     RegisterSet registers;      // the thread's in user mode: where it was interrupted, or entered the kernel
+    KernelChain kernel;         // and where in the kernel it was then, if the clock tells
 };
 
 // Where the ticks that fall on one CPU are written. Ticks of several clocks share a ring, or each would cost pages of
@@ -48,9 +50,13 @@ class CpuClock {
     CpuClock() = default;
 
     // A clock that ticks on the CPUs of `rings`, on each after `first_ns` of CPU time there and then again and again until
-    // set_period(). `user_only`: in user mode only, as an unprivileged user may. Not valid() where the kernel refuses
-    // (errno says why).
-    static CpuClock open(pid_t tid, std::uint64_t first_ns, bool user_only,
+    // set_period(). Not valid() where the kernel refuses (errno says why).
+    enum class Ticks : std::uint8_t {
+        kUser,    // in user mode only, as an unprivileged user may
+        kAll,     // in the kernel, too
+        kStacks,  // and tell where there
+    };
+    static CpuClock open(pid_t tid, std::uint64_t first_ns, Ticks ticks,
                          const std::vector<std::shared_ptr<TickRing>>& rings);
 
     bool valid() const { return !events_.empty(); }

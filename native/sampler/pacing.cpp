@@ -178,10 +178,11 @@ bool Sampler::open_clock(SampledThread& thread) {
     const std::vector<std::shared_ptr<TickRing>> rings = readers_.rings_for(thread.tid);
     // The first ticks come at any time of the period, or a thread that is moved from CPU to CPU would get none for long.
     const std::uint64_t first_ns = 1 + random_() % period_ns_;
-    thread.clock = CpuClock::open(thread.tid, first_ns, user_only_, rings);
+    const auto all = options_.native ? CpuClock::Ticks::kStacks : CpuClock::Ticks::kAll;
+    thread.clock = CpuClock::open(thread.tid, first_ns, user_only_ ? CpuClock::Ticks::kUser : all, rings);
     if (!thread.clock.valid() && !rings.empty() && !user_only_ && is_refusal(errno)) {
         user_only_ = true;
-        thread.clock = CpuClock::open(thread.tid, first_ns, user_only_, rings);
+        thread.clock = CpuClock::open(thread.tid, first_ns, CpuClock::Ticks::kUser, rings);
     }
     return thread.clock.valid();
 }

@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::size_t kSmallFile = 256;
 constexpr std::size_t kStatFile = 1024;
+constexpr std::size_t kStackFile = 8192;
 constexpr int kStartCodeField = 26;  // then the code's end, and the stack's begin
 constexpr int kStackPointerField = 29;
 constexpr int kProcessorField = 39;
@@ -99,7 +100,8 @@ std::vector<pid_t> numbers_in(const std::string& folder) {
 ThreadFiles::ThreadFiles(pid_t pid, pid_t tid)
     : schedstat_(open_file(task_path(pid, tid, "schedstat"))),
       syscall_(open_file(task_path(pid, tid, "syscall"))),
-      stat_(open_file(task_path(pid, tid, "stat"))) {}
+      stat_(open_file(task_path(pid, tid, "stat"))),
+      stack_(open_file(task_path(pid, tid, "stack"))) {}
 
 bool ThreadFiles::read(SchedStat& stat) const {
     std::array<char, kSmallFile> buffer;
@@ -152,6 +154,26 @@ int ThreadFiles::cpu() const {
     std::string_view text = stat_fields({buffer.data(), static_cast<std::size_t>(got)}, kProcessorField);
     int cpu = -1;
     return next_number(text, cpu) ? cpu : -1;
+}
+
+bool ThreadFiles::read_kernel_stack(std::vector<std::string>& functions) const {
+    functions.clear();
+    std::array<char, kStackFile> buffer;
+    const ssize_t got = pread(stack_.get(), buffer.data(), buffer.size(), 0);
+    if (got < 0) {
+        return false;
+    }
+    // Lines as "[<0>] vfs_read+0xbb/0x360" and "[<0>] ext4_read+0xbb/0x360 [ext4]".
+    std::string_view text(buffer.data(), static_cast<std::size_t>(got));
+    for (std::size_t end = 0; (end = text.find('\n')) != std::string_view::npos; text.remove_prefix(end + 1)) {
+        const std::string_view line = text.substr(0, end);
+        const std::string_view place = line.substr(std::min(line.size(), line.find("] ") + 2));
+        std::string& function = functions.emplace_back(place.substr(0, place.find_first_of("+ ")));
+        if (const std::size_t module = place.find(" ["); module != std::string_view::npos) {
+            function += place.substr(module);
+        }
+    }
+    return true;
 }
 
 std::string read_image(pid_t pid) {

@@ -49,10 +49,15 @@ class ThreadFiles {
     ThreadActivity activity() const;
     int cpu() const;  // the CPU that it is on, waits for, or was on last; -1: gone
 
+    // Where a blocked thread is in the kernel: the names of functions, innermost first, each as "vfs_read" or
+    // "ext4_read [ext4]". False: gone, or forbidden to us (all but root).
+    bool read_kernel_stack(std::vector<std::string>& functions) const;
+
    private:
     Descriptor schedstat_;
     Descriptor syscall_;
     Descriptor stat_;
+    Descriptor stack_;
 };
 
 // Where the code and the stack of a process begin: other places after each exec(2), as a rule. Empty: gone, or forbidden.

@@ -274,6 +274,7 @@ void Sampler::publish(bool finished) {
         }
         batch_.losses.push_back({id, process->losses});
     }
+    batch_.kernel_names = kernel_names_.take_new();
     batch_.frames = stacks_.take_frames();
     batch_.stacks = stacks_.take_stacks();
     batch_.until_ns = monotonic_ns();

@@ -131,6 +131,9 @@ class Sampler {
     void ask_for_code(SampledProcess& process, const NativeFrame& frame);
     std::uint32_t intern(SampledThread& thread);
     void make_keys(SampledThread& thread);
+    void add_kernel_frames(SampledThread& thread);
+    void note_kernel(const KernelChain& chain);
+    void note_kernel(const std::vector<std::string>& functions);
 
     // following.cpp
     AttachResult attach_now(pid_t pid, bool launching, const std::optional<PythonPlace>& python, const CodeMap& code);
@@ -169,15 +172,19 @@ class Sampler {
     bool user_only_ = false;       // the kernel gives us ticks in user mode alone
     bool clocks_refused_ = false;  // and none at all
     bool ever_attached_ = false;
-    bool ending_ = false;   // the recording, and not a thread
-    bool sigchld_ = false;  // one has come, and what it tells of has not been taken
+    bool ending_ = false;         // the recording, and not a thread
+    bool sigchld_ = false;        // one has come, and what it tells of has not been taken
+    bool kernel_hidden_ = false;  // the thread of the last look was in the kernel, which did not tell where
     StackTable stacks_;
     PythonStack stack_;
     PythonStack second_look_;
     LimitedMemory native_look_;
     StackCopy stack_copy_;
     NativeStack native_;
-    WovenStack woven_;  // stack_ and native_
+    WovenStack woven_;              // stack_ and native_
+    std::vector<FrameKey> kernel_;  // where in the kernel the thread of the last look was
+    KernelNames kernel_names_;
+    std::vector<std::string> kernel_functions_;
     std::vector<FrameKey> keys_;
     Batch batch_;
     Holds holds_;

@@ -27,6 +27,12 @@ constexpr std::uint64_t kLongHold = kMillisecond;
 constexpr std::uint64_t kSparedHolds = 30;
 constexpr std::size_t kDeepStack = 1000;  // a shallow one is read at once, but for what else the CPU had to do
 
+// The kernel lets go of the CPU when it will, but a real-time reader has it before the thread's next instruction in user
+// mode, whose registers are what they were when it entered the kernel.
+bool is_same_entry(const Tick& tick) {
+    return tick.kernel.count != 0 && (sched_getscheduler(0) & ~SCHED_RESET_ON_FORK) == SCHED_FIFO;
+}
+
 }  // namespace
 
 // Whether a sample of a thread that runs is to be taken.
@@ -95,7 +101,8 @@ Sampler::Look Sampler::look_at_waiting(SampledThread& thread, int cpu, const Tic
             return look;
         }
         // If this reader has had the CPU since the tick, the thread has not moved since, and its registers are the tick's.
-        const bool at_tick = i == 0 && begin_ns - std::min(begin_ns, tick.time_ns) < kWakeUp && wake.by(tick);
+        const bool in_time = begin_ns - std::min(begin_ns, tick.time_ns) < kWakeUp;
+        const bool at_tick = i == 0 && (in_time || is_same_entry(tick)) && wake.by(tick);
         Look seen = look_at(thread, {0, at_tick ? tick.registers : RegisterSet{}}, stack_);
         if (thread.files.read(seen.stat) && seen.stat.switches == before.switches) {
             thread.still = Stillness{monotonic_ns(), seen.stat.switches};
@@ -107,6 +114,9 @@ Sampler::Look Sampler::look_at_waiting(SampledThread& thread, int cpu, const Tic
                 return look;
             }
             thread.blind_looks = 0;
+            if (at_tick) {
+                note_kernel(tick.kernel);
+            }
             ++batch_.account.stacks_waiting;
             return seen;
         }
@@ -160,6 +170,8 @@ Sampler::Look Sampler::look_at(SampledThread& thread, const ThreadPosition& posi
     SampledProcess& process = thread.process;
     Look look;
     stack.clear();
+    kernel_.clear();
+    kernel_hidden_ = false;
     if (process.python_state == SampledProcess::Python::kUnknown) {
         look.loss = Loss::kNoRuntime;
         return look;
@@ -297,6 +309,10 @@ void Sampler::take_still(SampledThread& thread, const SchedStat& before, const T
         return;
     }
     Look look = look_at(thread, {0, registers_at_rest(thread, activity)}, stack_);
+    if (options_.native) {
+        kernel_hidden_ = !thread.files.read_kernel_stack(kernel_functions_);
+        note_kernel(kernel_functions_);
+    }
     // Between `before` and now the thread was seen blocked. If it has not been switched in meanwhile it has not run since
     // it was seen, and the stack that was read is the one that it is blocked in.
     if (!thread.files.read(look.stat) || look.stat.switches != before.switches) {
@@ -345,6 +361,7 @@ void Sampler::take_moving(SampledThread& thread) {
         look.loss = Loss::kTorn;
     }
     look.moving = true;
+    kernel_hidden_ = user_only_;
     batch_.account.stacks_moving += look.taken ? 1 : 0;
     spare(thread, monotonic_ns() - begin_ns);
     if (!thread.files.read(look.stat)) {

@@ -80,6 +80,29 @@ std::uint32_t Sampler::intern(SampledThread& thread) {
     return stacks_.intern(keys_, root);
 }
 
+void Sampler::note_kernel(const KernelChain& chain) {
+    for (std::size_t i = 0; i < chain.count; ++i) {
+        kernel_.push_back(FrameKey::kernel(chain.addresses[i]));
+    }
+}
+
+void Sampler::note_kernel(const std::vector<std::string>& functions) {
+    for (const std::string& function : functions) {
+        kernel_.push_back(FrameKey::kernel_name(kernel_names_.intern(function)));
+    }
+}
+
+// They are called by the innermost frame of user mode.
+void Sampler::add_kernel_frames(SampledThread& thread) {
+    keys_.insert(keys_.end(), kernel_.begin(), kernel_.end());
+    if (kernel_.size() >= kMaxKernelFrames) {
+        keys_.push_back(FrameKey::missing(Loss::kDepth, true));
+        thread.process.losses.add(Loss::kDepth, 1, 0);
+    }
+    batch_.account.kernel_stacks += kernel_.empty() ? 0 : 1;
+    batch_.account.kernel_hidden += kernel_hidden_ ? 1 : 0;
+}
+
 // The frames of what was seen.
 void Sampler::make_keys(SampledThread& thread) {
     keys_.clear();
@@ -89,6 +112,7 @@ void Sampler::make_keys(SampledThread& thread) {
         }
         return;
     }
+    add_kernel_frames(thread);
     for (const WovenFrame& frame : woven_.frames) {
         switch (frame.kind) {
             case WovenFrame::Kind::kPython: keys_.push_back(FrameKey::of(stack_.frames[frame.index])); break;

@@ -141,6 +141,12 @@ class Batch:
     def native_frames(self) -> list[tuple[int, int, int, int]]:
         """[(id, module or 0, address in it, proof)]; of a call, the address of its last byte."""
     @property
+    def kernel_names(self) -> list[bytes]:
+        """Functions of the kernel, as kernel_stack() has them, in the order of their numbers; new ones."""
+    @property
+    def kernel_frames(self) -> list[tuple[int, int | None, int]]:
+        """[(id, address, 0) or (id, None, number of a name)]; of a call, the address of its last byte."""
+    @property
     def stacks(self) -> list[tuple[int, int, int]]:
         """[(id, parent, frame)]."""
     @property
@@ -243,6 +249,10 @@ def unwind(
 
 def demangle(name: str) -> str:
     """A C++ name as people write it; any other as it is."""
+
+def kernel_stack(pid: int, tid: int) -> list[str] | None:
+    """Where a blocked thread is in the kernel, innermost first, as "vfs_read" or "ext4_read [ext4]"; None: the kernel
+    tells that only to root, or it has ended."""
 
 def probe_cpu_clock(tid: int, user_only: bool) -> int:
     """Open a CPU clock of a thread and close it: 0, or the errno with which the kernel refuses."""

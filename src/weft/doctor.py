@@ -22,12 +22,13 @@ from weft.collect.choose import tracer_of
 from weft.cpython.check import NotReadyError
 from weft.cpython.locate import find_runtime
 from weft.errors import LayoutError, MemoryReadError, NotPythonError, TargetError
+from weft.symbolize.kernel import tells_names
 from weft.target.namespaces import is_other_namespace
 from weft.target.process import Process
 
 _OLDEST_KERNEL = (3, 4)  # PTRACE_SEIZE
 _STOP_TIME = 1.0  # seconds; a child that sleeps stops at once
-_FILES_A_THREAD = 3 + len(os.sched_getaffinity(0))  # that the sampler keeps open: of /proc, and a clock on each CPU
+_FILES_A_THREAD = 4 + len(os.sched_getaffinity(0))  # that the sampler keeps open: of /proc, and a clock on each CPU
 _ENOUGH_FILES = 1000 * _FILES_A_THREAD
 _CAP_SYS_PTRACE = 19  # linux/capability.h
 
@@ -54,7 +55,7 @@ def check_machine() -> list[Check]:
     """Try what recording needs of this machine. Takes some milliseconds."""
     checks = [_kernel(), _own_python()]
     with _Sleeper() as child:
-        checks += [_ptrace(child.pid), _memory(child.pid), _cpu_clock(child.pid)]
+        checks += [_ptrace(child.pid), _memory(child.pid), _cpu_clock(child.pid), _kernel_frames(child.pid)]
     with _Sleeper(orphan=True) as stranger:
         checks.append(_attach(stranger.pid))
     return [*checks, _schedstat(), _proc(), _open_files()]
@@ -196,6 +197,21 @@ def _cpu_clock(child: int) -> Check:
     else:
         advice = "this kernel has no perf events"
     return Check(name, Verdict.WARNING, found, advice)
+
+
+def _kernel_frames(child: int) -> Check:
+    name = "kernel frames"
+    lacking = []
+    if _native.probe_cpu_clock(child, user_only=False):
+        lacking.append("of running threads (perf_event_open is refused for it)")
+    if _native.kernel_stack(child, child) is None:
+        lacking.append("of blocked threads (/proc/PID/stack is for root)")
+    if not tells_names():
+        lacking.append("by their names (/proc/kallsyms; kernel.kptr_restrict)")
+    if lacking:
+        found = f"stacks end where threads enter the kernel: it does not show frames {', nor '.join(lacking)}"
+        return Check(name, Verdict.WARNING, found, "run weft as root")
+    return Check(name, Verdict.OK, "the kernel shows where threads are in it, running or blocked, with names")
 
 
 def _schedstat() -> Check:

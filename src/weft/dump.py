@@ -24,6 +24,7 @@ from weft.cpython.threads import ThreadState, gil_ranges, join, thread_names
 from weft.errors import CoreFileError, LayoutError, MemoryReadError, NotPythonError, TargetExitedError
 from weft.sample import PROOFS, Frame, State, is_body, marker
 from weft.symbolize.dumping import TargetCode
+from weft.symbolize.kernel import kernel_frame
 from weft.target.activity import Activity, thread_activity
 from weft.target.core import Core
 from weft.target.process import Process
@@ -168,6 +169,7 @@ class _Stack:
     gils: list[range]
     woven: list[_native.WovenRow] | None  # None: native frames were not asked for
     native_loss: str
+    kernel: list[Frame] = field(default_factory=list)  # where in the kernel it is, if that is known
 
     @property
     def frames(self) -> list[tuple[int, int, bool]]:
@@ -282,6 +284,7 @@ class _Reader:
         if stack.woven is None or self._code is None:
             yield from python
             return
+        yield from map(DumpedFrame, stack.kernel)
         last: DumpedFrame | None = None
         for dumped in self._woven(python, stack.woven, self._code):
             if last is None or not is_body(last.frame, dumped.frame):  # else it is shown in its wrapper's place
@@ -318,7 +321,8 @@ class _LiveThread:
         for _ in range(_ATTEMPTS):
             if activity is None or activity.running:
                 break
-            stack = self._read(_blocked_registers(activity))
+            kernel = [kernel_frame(function) for function in _native.kernel_stack(self._pid, self._tid) or ()]
+            stack = replace(self._read(_blocked_registers(activity)), kernel=kernel)
             before, activity = activity, thread_activity(self._pid, self._tid)
             if activity is not None and before.is_followed_by(activity):
                 standing = self._reader.thread(self._tid, name, names, before, stack, proven=True)

@@ -23,6 +23,7 @@ class FrameKind(IntEnum):
     PYTHON = 0
     NATIVE = 1  # C, C++, Rust
     CYTHON = 3
+    KERNEL = 4
     MARKER = 2  # none: it stands for frames that are missing here, and says why
 
 
@@ -38,6 +39,8 @@ class FrameFlag(IntFlag):
     WRAPPER = 32  # of a Cython function whose body may have a frame of its own, which is then shown in its place
 
 
+KERNEL = "[kernel]"  # the kernel's own module; and the one function of a kernel that keeps the names of its functions
+
 NO_FLAGS = FrameFlag(0)
 PROOFS = (NO_FLAGS, FrameFlag.PROVEN, FrameFlag.COUNTED, FrameFlag.OPEN)  # by Proof of native/weave/weave.h
 SEAM = FrameFlag.PROVEN | FrameFlag.COUNTED | FrameFlag.OPEN
@@ -48,7 +51,7 @@ HIDDEN = FrameFlag.MACHINERY | SEAM  # unless all frames are asked for
 class Frame:
     """One frame, symbolized. Lines and columns count from 1; 0 means that there is none.
 
-    `file` is the source, or for native code whose source is not known, the module.
+    `file` is the source, or for native code whose source is not known, and for the kernel, the module.
     """
 
     kind: FrameKind
@@ -60,7 +63,9 @@ class Frame:
     column: int = 0
     end_column: int = 0
     flags: FrameFlag = NO_FLAGS
-    module: str = ""  # the path of the file that native code lies in
+    module: str = (
+        ""  # the path of the file that native code lies in; the kernel's are "[kernel]" and names like "[ext4]"
+    )
 
 
 def marker(loss: str, *, native: bool) -> Frame:
@@ -70,7 +75,12 @@ def marker(loss: str, *, native: bool) -> Frame:
 
 
 def is_body(frame: Frame, caller: Frame) -> bool:
-    """Whether a frame is the body of the Cython function whose wrapper has called it."""
+    """Whether a frame is the body of the Cython function whose wrapper has called it.
+
+    Or both are of the kernel, which does not tell its functions.
+    """
+    if frame.kind is FrameKind.KERNEL:
+        return frame == caller and frame.function == KERNEL
     return (
         frame.kind is caller.kind is FrameKind.CYTHON
         and FrameFlag.WRAPPER in caller.flags

@@ -22,7 +22,7 @@ from weft.collect.recorder import Recorder
 from weft.collect.sampler import Mode, Sampler, events_of, pacer_of
 from weft.cpython.locate import Runtime, wait_for_runtime
 from weft.errors import LayoutError, NotPythonError, OutputError, TargetError, TargetExitedError
-from weft.symbolize.recording import Symbolizer
+from weft.symbolize.recording import Symbolizer, symbolize_kernel
 from weft.target.code import CodeBook
 from weft.target.launch import Launched
 from weft.target.process import Process
@@ -137,7 +137,7 @@ def _runtime_of(process: Process, options: Options) -> Runtime | None:
 def _process_settings() -> Iterator[None]:
     """Set this process up for the sampler, and set it back."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # fewer threads can be sampled then: each takes three files, and one a CPU
+    with suppress(ValueError, OSError):  # fewer threads can be sampled then: each takes four files, and one a CPU
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     # SIGCHLD tells the sampler's thread of stops; taken by any other thread it would only be passed on.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
@@ -218,6 +218,8 @@ class _Recording:
     def _symbolize(self) -> None:
         symbolizer = Symbolizer(self.book)
         for frame_id, functions in symbolizer.run(self.recorder.native_frames, lambda *symbols: self._tell(symbols)):
+            self._capture.add_functions(frame_id, functions)
+        for frame_id, functions in symbolize_kernel(self.recorder.kernel_frames):
             self._capture.add_functions(frame_id, functions)
         self._warnings = symbolizer.warnings
         self.book.close()

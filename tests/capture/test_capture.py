@@ -74,6 +74,21 @@ def test_everything_written_comes_back(tmp_path: Path) -> None:
         assert capture.meta == {**META, "command": "weft \\udc80", **end}
 
 
+def test_frames_of_the_kernel(tmp_path: Path) -> None:
+    """An address of which the kernel has told the function, one of which it has not, and a function without address."""
+    named = Frame(FrameKind.KERNEL, "vfs_read", "[kernel]", 0, flags=FrameFlag.MACHINERY, module="[kernel]")
+    of_module = Frame(FrameKind.KERNEL, "ext4_read", "[ext4]", 0, module="[ext4]")
+    with CaptureWriter(tmp_path / "x.weft", META) as writer:
+        writer.add_kernel_frame(1, 0xFFFFFFFF81000040)
+        writer.add_functions(1, [named])
+        writer.add_kernel_frame(2, 0xFFFFFFFF81000080)
+        writer.add_kernel_frame(3, None)
+        writer.add_functions(3, [of_module])
+    with Capture(tmp_path / "x.weft") as capture:
+        unnamed = Frame(FrameKind.KERNEL, "0xffffffff81000080", "[kernel]", 0, module="[kernel]")
+        assert list(capture.frames()) == [(1, (named,)), (2, (unnamed,)), (3, (of_module,))]
+
+
 def test_runs_come_back_in_order_and_add_up(tmp_path: Path) -> None:
     """Two threads whose batches alternate in the file."""
     builder = CaptureBuilder(tmp_path / "x.weft")
@@ -344,7 +359,7 @@ def alter(path: Path, *statements: str) -> Path:
 
 def test_another_version_is_named(tmp_path: Path) -> None:
     path = alter(record(tmp_path / "x.weft"), "PRAGMA user_version = 7")
-    with pytest.raises(CaptureVersionError, match="form 7, this weft reads form 2"):
+    with pytest.raises(CaptureVersionError, match="form 7, this weft reads form 3"):
         Capture(path)
 
 
@@ -361,6 +376,7 @@ def test_another_version_is_named(tmp_path: Path) -> None:
         ("DELETE FROM thread", "thread 1 or its process is not there"),
         ("DELETE FROM process", "thread 1 or its process is not there"),
         ("UPDATE frame SET kind = 99", "99"),
+        ("UPDATE frame SET kind = 4", "has no place"),
         ("UPDATE frame SET line = 'x'", "frame"),
         ("UPDATE stack SET parent = 1.5", "table stack has the wrong type"),
         ("UPDATE samples SET runs = 'text'", "table samples has the wrong type"),

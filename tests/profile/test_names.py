@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from weft.capture import Process
 from weft.profile.names import escape, frame_label, process_name, short_file
 from weft.profile.units import amount, duration, share
+from weft.symbolize.kernel import kernel_frame
 
 
 @pytest.mark.parametrize(
@@ -39,6 +40,9 @@ def test_a_label_has_its_line_where_there_is_one() -> None:
     assert frame_label(frame("f", 7, "/srv/app.py")) == "f (app.py:7)"
     assert frame_label(frame("f", 0, "<string>")) == "f (<string>)"
     assert frame_label(frame("größe", 7, "/srv/naïve.py")) == "größe (naïve.py:7)"
+    assert frame_label(kernel_frame("vfs_read")) == "vfs_read [k]"
+    assert frame_label(kernel_frame("ext4_read [ext4]")) == "ext4_read [k]"
+    assert frame_label(kernel_frame("[kernel]")) == "[kernel]"
 
 
 @pytest.mark.parametrize(

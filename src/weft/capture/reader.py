@@ -17,7 +17,7 @@ from urllib.parse import quote
 from weft.capture.file import APPLICATION_ID, MAX_BATCH_BYTES, SCHEMA, SCHEMA_VERSION, read_header
 from weft.capture.rows import Loss, Mapping, Process, Runs, Standing, Thread
 from weft.errors import CaptureError, CaptureVersionError, NotACaptureError
-from weft.sample import Frame, FrameFlag, FrameKind, State
+from weft.sample import KERNEL, Frame, FrameFlag, FrameKind, State
 
 # Where the words of an error are from the damaged file, and no UTF-8, the module raises UnicodeDecodeError instead.
 _SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
@@ -85,6 +85,9 @@ class Capture:
             "LEFT JOIN module ON module.id = frame.module ORDER BY frame.id"
         )
         for number, kind, function, file, line, first_line, end_line, column, end_column, flags, *code in rows:
+            if kind == FrameKind.KERNEL:
+                yield number, self._kernel(number, functions.get(number, ()), *code)
+                continue
             if kind == FrameKind.NATIVE:
                 yield number, self._native(number, functions.get(number, ()), FrameFlag(flags), *code)
                 continue
@@ -105,7 +108,7 @@ class Capture:
             "FROM function LEFT JOIN string a ON a.id = name LEFT JOIN string b ON b.id = file ORDER BY frame, depth"
         )
         for number, kind, name, file, line, flags in rows:
-            if name is None or file is None or kind not in (FrameKind.NATIVE, FrameKind.CYTHON):
+            if name is None or file is None or kind not in (FrameKind.NATIVE, FrameKind.CYTHON, FrameKind.KERNEL):
                 raise self.damaged(f"a function of frame {number} has no name, or an unknown kind")
             frame = Frame(FrameKind(kind), name, file, line, flags=FrameFlag(flags))
             functions.setdefault(number, []).append(frame)
@@ -128,6 +131,15 @@ class Capture:
         # The innermost is what runs there, and the seam if it is one.
         *outer, inner = (replace(each, file=each.file or module_path, module=module_path) for each in functions)
         return *outer, replace(inner, flags=inner.flags | flags)
+
+    def _kernel(
+        self, number: int, functions: Sequence[Frame], module: int | None, path: str | None, address: int | None
+    ) -> tuple[Frame, ...]:
+        if module is not None or path is not None or (address is None and not functions):
+            raise self.damaged(f"frame {number} has no place")
+        if address is not None and not functions:
+            functions = (Frame(FrameKind.KERNEL, f"{address % (1 << 64):#x}", KERNEL, 0),)
+        return tuple(replace(each, module=each.file) for each in functions)
 
     def stacks(self) -> Iterator[tuple[int, int, int]]:
         """All stacks as (id, parent, frame), each after its parent; the empty stack, 0, is not among them."""

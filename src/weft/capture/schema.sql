@@ -3,7 +3,7 @@
 -- Ids are the recorder's own and never reused within a capture.
 
 PRAGMA application_id = 0x77656674;  -- "weft"
-PRAGMA user_version = 2;             -- of this schema; another one is refused
+PRAGMA user_version = 3;             -- of this schema; another one is refused
 
 -- Of the recording: version, command, host, kernel, collector, pacer, mode, rate_hz, start_ns (monotonic),
 -- start_unix_ns, end_ns (absent while it runs), written_ns (of the last batch), ended ("" or why).
@@ -50,7 +50,7 @@ CREATE TABLE module (
 
 CREATE TABLE frame (
     id INTEGER PRIMARY KEY,
-    kind INTEGER NOT NULL,         -- 0 Python, 1 native, 2 none: a marker that says why frames are missing
+    kind INTEGER NOT NULL,         -- 0 Python, 1 native, 4 kernel, 2 none: a marker that says why frames are missing
     function INTEGER NOT NULL,     -- string.id; the qualified name where the version has one; 0 of native frames
     file INTEGER NOT NULL,         -- string.id; 0 of native frames
     first_line INTEGER NOT NULL,   -- of the function; 0: none
@@ -60,17 +60,20 @@ CREATE TABLE frame (
     end_column INTEGER NOT NULL,
     flags INTEGER NOT NULL,        -- 1: the frame was incomplete and is kept at its first line; of one that runs the
                                    -- eval loop, the proof that it runs the Python frames above it: 4, 8 counted, 16 open
-    module INTEGER,                -- module.id; NULL: the address is the process's own, and of Python frames
-    address INTEGER                -- of native frames: in the module; of a call, its last byte
+    module INTEGER,                -- module.id; NULL: the address is the process's own or the kernel's, and of Python
+                                   -- frames
+    address INTEGER                -- of native frames: in the module; of a call, its last byte. Of the kernel's, signed
+                                   -- 64 bits, or NULL: the kernel has told the function only
 );
 
--- What lies at a native frame's address: a function, and those inlined into it there. Written at the recording's end.
+-- What lies at a native frame's address: a function, and those inlined into it there. Written at the recording's end. Of
+-- a frame in the kernel, its function.
 CREATE TABLE function (
     frame INTEGER NOT NULL,
     depth INTEGER NOT NULL,        -- 0: the outermost
-    kind INTEGER NOT NULL,         -- 1 C, C++ or Rust, 3 Cython
+    kind INTEGER NOT NULL,         -- 1 C, C++ or Rust, 3 Cython, 4 kernel
     name INTEGER NOT NULL,         -- string.id
-    file INTEGER NOT NULL,         -- string.id; of '' where no line is known
+    file INTEGER NOT NULL,         -- string.id; of '' where no line is known; of the kernel, "[kernel]" or its module
     line INTEGER NOT NULL,         -- 0: none
     flags INTEGER NOT NULL,        -- 2: of the interpreter's machinery; 32: a wrapper, whose body may be the next frame
     PRIMARY KEY (frame, depth)

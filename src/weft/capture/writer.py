@@ -147,10 +147,16 @@ class CaptureWriter:
         """A frame of native code, by its address in a module, or (None) in its process."""
         self._add(ADD_NATIVE_FRAME, frame_id, int(FrameKind.NATIVE), int(flags), module, address)
 
+    def add_kernel_frame(self, frame_id: int, address: int | None) -> None:
+        """A frame in the kernel; None: its function is known, and not its address."""
+        place = None if address is None else _signed(address)
+        self._add(ADD_NATIVE_FRAME, frame_id, int(FrameKind.KERNEL), 0, None, place)
+
     def add_functions(self, frame_id: int, functions: Sequence[Frame]) -> None:
         """What lies at the address of a native frame: a function, and those inlined into it there, outermost first."""
         for depth, frame in enumerate(functions):
-            name, file = self._string(frame.function), self._string(frame.file if frame.line else "")
+            has_file = frame.line or frame.kind is FrameKind.KERNEL
+            name, file = self._string(frame.function), self._string(frame.file if has_file else "")
             self._add(ADD_FUNCTION, frame_id, depth, int(frame.kind), name, file, frame.line, int(frame.flags))
 
     def add_stacks(self, stacks: Iterable[tuple[int, int, int]]) -> None:

@@ -14,6 +14,7 @@ from weft.cpython.codes import Code
 from weft.cpython.locate import Runtime
 from weft.errors import MemoryReadError, TargetError
 from weft.sample import PROOFS, Frame, marker
+from weft.symbolize.kernel import kernel_frame
 from weft.target.code import CodeBook
 from weft.target.elf import ElfError, Image
 from weft.target.maps import modules
@@ -40,6 +41,8 @@ class Recorder:
         self._book = book
         self._modules: set[int] = set()  # that the capture has
         self.native_frames: dict[int, tuple[int, int]] = {}  # id -> (module, address in it)
+        self.kernel_frames: dict[int, int] = {}  # id -> address
+        self._kernel_names: list[str] = []
         self._processes: dict[int, _Recorded] = {}
         self._expected: dict[int, Runtime] = {}
         self.account: dict[str, int] = {}
@@ -163,6 +166,13 @@ class Recorder:
             self._add_module(module)
             self.native_frames[frame_id] = module, address
             self._capture.add_native_frame(frame_id, module or None, address, PROOFS[proof])
+        self._kernel_names += (name.decode("ascii", "backslashreplace") for name in batch.kernel_names)
+        for frame_id, kernel_address, number in batch.kernel_frames:
+            self._capture.add_kernel_frame(frame_id, kernel_address)
+            if kernel_address is None:
+                self._capture.add_functions(frame_id, [kernel_frame(self._kernel_names[number])])
+            else:
+                self.kernel_frames[frame_id] = kernel_address
         self._capture.add_stacks(batch.stacks)
 
     def _add_module(self, number: int) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from weft.capture import Process, Thread
-from weft.sample import Frame
+from weft.sample import KERNEL, Frame, FrameKind
 
 NO_FRAME = "[no Python frame]"  # stands for the empty stack
 ELIDED_FRAMES = "[frames left out]"  # stands for the middle of a stack that is too deep to show
@@ -40,7 +40,9 @@ def short_file(path: str) -> str:
 
 
 def frame_label(frame: Frame) -> str:
-    """A frame as one line: function (file.py:LINE), or function (library.so) where no line is known."""
+    """A frame as one line: function (file.py:LINE), function (library.so) where no line is known, or function [k]."""
+    if frame.kind is FrameKind.KERNEL:
+        return frame.function if frame.function == KERNEL else f"{escape(frame.function)} [k]"
     if not frame.file:
         return escape(frame.function)
     file = escape(short_file(frame.file))

@@ -22,6 +22,8 @@ KEYS = (
     "stacks_waiting",
     "stacks_still",
     "stacks_moving",
+    "kernel_stacks",
+    "kernel_hidden",
     "native_whole",
     "native_truncated",
     "seams_proven",
@@ -153,6 +155,14 @@ class Account:
                     f"{counts['native_whole']:,} whole, {counts['native_truncated']:,} truncated; seams: "
                     f"{counts['seams_proven']:,} proven, {counts['seams_counted']:,} counted, "
                     f"{counts['seams_open']:,} open",
+                )
+            )
+            hidden = counts["kernel_hidden"]
+            rows.append(
+                (
+                    "kernel",
+                    f"{amount(counts['kernel_stacks'], 'stack')} with its frames"
+                    + (f", {hidden:,} without: it tells them to root only; see weft doctor" if hidden else ""),
                 )
             )
         if self.degraded:

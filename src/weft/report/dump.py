@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from weft.dump import Dump, DumpedFrame, DumpedThread
-from weft.profile.names import NO_FRAME, escape, short_file
+from weft.profile.names import NO_FRAME, escape, frame_label, short_file
 from weft.sample import HIDDEN, Frame, FrameFlag, FrameKind, State
 
 _INDENT = "    "
@@ -87,8 +87,8 @@ def _stack(thread: DumpedThread, width: int | None, *, all_frames: bool) -> Iter
 
 
 def _label(frame: Frame, width: int | None) -> str:
-    if not frame.file:
-        return escape(frame.function)
+    if not frame.file or frame.kind is FrameKind.KERNEL:
+        return frame_label(frame)
     place = f":{frame.line}" if frame.line > 0 else ""
     whole = f"{escape(frame.function)} ({escape(frame.file)}{place})"
     if width is None or len(whole) <= width:
@@ -147,7 +147,7 @@ def _frame_dict(dumped: DumpedFrame) -> dict[str, Any]:
         "incomplete": FrameFlag.INCOMPLETE in frame.flags,
         "interpreter": dumped.interpreter,
     }
-    if dumped.address is not None:
+    if dumped.address is not None or frame.kind is FrameKind.KERNEL:
         found |= {"module": frame.module, "address": dumped.address, "machinery": FrameFlag.MACHINERY in frame.flags}
         found["seam"] = next((_SEAMS[flag] for flag in _SEAMS if flag in frame.flags), None)
     if dumped.locals is not None:

@@ -8,6 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
 from weft.sample import Frame
 from weft.symbolize.debuginfod import Debuginfod
+from weft.symbolize.kernel import kernel_frame, kernel_functions
 from weft.symbolize.problems import warnings_of
 from weft.symbolize.resolver import Resolver
 from weft.target.code import CodeBook, CodeModule
@@ -16,6 +17,13 @@ _MAX_AT_ONCE = 4  # modules; the debug information of a large one takes 1 GB of 
 _WATCH_PERIOD = 0.25  # seconds
 
 _Found = list[tuple[list[int], list[Frame]]]  # the ids of frames, with the functions there
+
+
+def symbolize_kernel(frames: Mapping[int, int]) -> Iterator[tuple[int, list[Frame]]]:
+    """Yield the id of each frame in the kernel with its function; `frames`: id -> address."""
+    functions = kernel_functions(set(frames.values()))
+    for frame_id, address in frames.items():
+        yield frame_id, [kernel_frame(functions[address])]
 
 
 class Symbolizer:

@@ -1,11 +1,11 @@
 // Colours of frames: the hue tells the file or package, the strength where the code comes from: the program itself is
-// strongest, then installed packages, then the standard library.
+// strongest, then installed packages, the kernel, and the standard library.
 //
 // OKLCH gives all hues the same lightness, so that one ink is legible on each of them.
 
 import { origin } from "./format.js";
 
-const CHROMA = { own: 0.072, package: 0.045, standard: 0.02 };
+const CHROMA = { own: 0.072, package: 0.045, standard: 0.02, kernel: 0.03 };
 const HUES = 18;
 
 /** Fill colours of every call. */

@@ -31,10 +31,11 @@ export function count(number, one, many) {
 }
 
 const INSTALLED = /^.*\/(?:site|dist)-packages\/(.+)$/;
+const KERNEL = /^\[(?!vdso\]|vsyscall\])/; // "[kernel]", or its modules
 const STANDARD = /^.*\/lib(?:64)?\/(?:python|pypy)[\d.]+[a-z]?\/(.+)$/;
 
 /**
- * Where a file comes from: the program itself, an installed package, or the standard library; `group` is what frames
+ * Where a file comes from: the program itself, an installed package, the standard library, or the kernel; `group` is what frames
  * of one colour have in common, `short` is the file as shown.
  */
 export function origin(file) {
@@ -42,6 +43,7 @@ export function origin(file) {
   if (installed) return { kind: "package", group: installed[1].split("/")[0], short: installed[1] };
   const standard = STANDARD.exec(file);
   if (standard) return { kind: "standard", group: standard[1].split("/")[0], short: standard[1] };
+  if (KERNEL.test(file)) return { kind: "kernel", group: "[kernel]", short: file };
   if (file.startsWith("<frozen ")) return { kind: "standard", group: file, short: file };
   return { kind: "own", group: file, short: file.slice(file.lastIndexOf("/") + 1) };
 }

@@ -1,0 +1,83 @@
+"""Names of the kernel's functions, by a made-up /proc/kallsyms; and what of them is shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from weft.sample import FrameFlag, FrameKind, is_body
+from weft.symbolize import kernel
+from weft.symbolize.kernel import kernel_frame, kernel_functions, tells_names
+
+KALLSYMS = """\
+0000000000000000 A fixed_percpu_data
+ffffffff81000000 T _stext
+ffffffff81000000 T _text
+ffffffff81000040 t vfs_read
+ffffffff81000100 T __x64_sys_read
+ffffffff81000180 D a_datum
+ffffffff81000200 T _etext
+ffffffffc0200000 t ext4_file_read_iter\t[ext4]
+"""
+FUNCTIONS = {
+    0xFFFFFFFF80FFFFFF: "[kernel]",  # before all
+    0xFFFFFFFF81000000: "_stext",  # of two names the first
+    0xFFFFFFFF8100003F: "_stext",
+    0xFFFFFFFF81000040: "vfs_read",
+    0xFFFFFFFF810001FF: "__x64_sys_read",
+    0xFFFFFFFF81000200: "[kernel]",  # behind the text
+    0xFFFFFFFFC0200010: "ext4_file_read_iter [ext4]",
+    0xFFFFFFFFFFFFFFFF: "[kernel]",  # too far from the last
+}
+
+
+@pytest.fixture
+def kallsyms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(kernel, "_KALLSYMS", tmp_path / "kallsyms")
+    return tmp_path / "kallsyms"
+
+
+def test_functions(kallsyms: Path) -> None:
+    """GIVEN addresses in, between and behind functions THEN each has the function that holds it, or none."""
+    kallsyms.write_text(KALLSYMS)
+    assert kernel_functions(FUNCTIONS) == FUNCTIONS
+    assert tells_names()
+
+
+@pytest.mark.parametrize("text", [None, "", "not what it should be\n\n", "zeros"])
+def test_hidden_names(kallsyms: Path, text: str | None) -> None:
+    """GIVEN a kernel that shows all addresses as 0, or no file, or another one THEN functions have no names, and their
+    frames are shown as one."""
+    if text is not None:
+        hidden = "".join(f"{0:016x}{line[16:]}\n" for line in KALLSYMS.splitlines())
+        kallsyms.write_text(hidden if text == "zeros" else text)
+    assert not tells_names()
+    assert set(kernel_functions(FUNCTIONS).values()) == {"[kernel]"}
+    frame = kernel_frame("[kernel]")
+    assert is_body(frame, frame)
+
+
+def test_frames() -> None:
+    """Frames name the module; how the kernel is entered is machinery, and what a fault or an interrupt does is not."""
+    frame = kernel_frame("ext4_file_read_iter [ext4]")
+    assert (frame.kind, frame.function, frame.module) == (FrameKind.KERNEL, "ext4_file_read_iter", "[ext4]")
+    assert kernel_frame("vfs_read").module == "[kernel]"
+    assert not is_body(kernel_frame("vfs_read"), kernel_frame("vfs_read"))
+    for name in [
+        "entry_SYSCALL_64_after_hwframe",
+        "do_syscall_64",
+        "x64_sys_call",
+        "asm_exc_page_fault",
+        "ret_from_fork_asm",
+    ]:
+        assert FrameFlag.MACHINERY in kernel_frame(name).flags
+    for name in [
+        "ksys_read",
+        "__x64_sys_read",
+        "exc_page_fault",
+        "sysvec_apic_timer_interrupt",
+        "vfs_read",
+        "do_futex",
+    ]:
+        assert FrameFlag.MACHINERY not in kernel_frame(name).flags
