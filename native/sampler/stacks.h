@@ -42,7 +42,7 @@ class IdMap {
 //   marker  the same, with code 0 and the Loss in place of the instruction: frames are missing here, of Python, or (where an
 //           incomplete one would be) native ones
 //   native  1 << 63 | proof << 61 | module << 47 | address in the module
-//   kernel  1 << 62 | the low 48 bits of an address, or 1 << 61 | number of a name
+//   kernel  1 << 63 | 1 << 60 | the low 48 bits of an address, or 1 << 61 | number of a name
 class FrameKey {
    public:
     static FrameKey of(const PythonFrame& frame) {
@@ -59,12 +59,12 @@ class FrameKey {
         return FrameKey(1ULL << 63 | static_cast<std::uint64_t>(proof) << 61 | module << 47 | address);
     }
 
-    static FrameKey kernel(Address address) { return FrameKey(1ULL << 62 | (address & kKernelAddress)); }
-    static FrameKey kernel_name(std::uint32_t name) { return FrameKey(3ULL << 61 | name); }
+    static FrameKey kernel(Address address) { return FrameKey(kKernel | (address & kKernelAddress)); }
+    static FrameKey kernel_name(std::uint32_t name) { return FrameKey(kKernel | 1ULL << 61 | name); }
 
     std::uint64_t number() const { return number_; }
-    bool is_native() const { return number_ >> 63 != 0; }
-    bool is_kernel() const { return number_ >> 62 == 1; }
+    bool is_native() const { return (number_ & kKernel) == 1ULL << 63; }
+    bool is_kernel() const { return (number_ & kKernel) == kKernel; }
     bool is_marker() const { return number_ >> 32 == 0; }
 
     // Of a Python frame; of a marker, the instruction is the Loss.
@@ -77,12 +77,13 @@ class FrameKey {
     std::uint64_t address() const { return number_ & kAddress; }  // of the instruction; of a call's, its last byte
     Proof proof() const { return static_cast<Proof>(number_ >> 61 & 3); }
     // Of a kernel frame.
-    bool is_kernel_name() const { return number_ >> 61 == 3; }
+    bool is_kernel_name() const { return is_kernel() && (number_ >> 61 & 1) != 0; }
     std::uint32_t kernel_name() const { return static_cast<std::uint32_t>(number_); }
     Address kernel_address() const { return (number_ & kKernelAddress) | ~kKernelAddress; }
 
    private:
     static constexpr std::uint64_t kAddress = (1ULL << 47) - 1;
+    static constexpr std::uint64_t kKernel = 9ULL << 60;
     static constexpr std::uint64_t kKernelAddress = (1ULL << 48) - 1;  // the kernel's text lies in the last 2 GiB
 
     explicit FrameKey(std::uint64_t number) : number_(number) {}

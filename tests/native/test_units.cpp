@@ -316,13 +316,20 @@ void stacks_tell_extremes_apart() {
                         FrameKey::of(last, Proof::kNone),
                         FrameKey::of(last, Proof::kOpen),
                         FrameKey::of(beyond, Proof::kNone),
-                        FrameKey::of(nobodys, Proof::kNone)};
+                        FrameKey::of(nobodys, Proof::kNone),
+                        FrameKey::kernel(0xffffffff81000040),
+                        FrameKey::kernel_name(7)};
     CHECK(all[0].is_marker() && all[0].python().instruction == static_cast<std::int32_t>(Loss::kUnreadable));
     CHECK(!all[5].is_native() && all[5].python() == (PythonFrame{0x7fffffff, 1 << 28, true}));
     CHECK(all[7].is_native() && all[7].module() == last.place.module && all[7].address() == last.place.address);
     CHECK(all[7].proof() == Proof::kOpen && all[6].proof() == Proof::kNone);
     CHECK(all[8].module() == 0 && all[8].address() == beyond.pc - 1);
     CHECK(all[9].module() == 0 && all[9].address() == nobodys.pc);
+    CHECK(all[10].is_kernel() && !all[10].is_kernel_name() && all[10].kernel_address() == 0xffffffff81000040);
+    CHECK(all[11].is_kernel_name() && all[11].kernel_name() == 7);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        CHECK(all[i].is_native() == (i >= 6 && i < 10) && all[i].is_kernel() == (i >= 10));
+    }
     for (const FrameKey frame : all) {
         const std::uint32_t stack = table.intern({&frame, 1}, 0);
         reader.take(table);
@@ -527,7 +534,7 @@ void ring_tells_ticks() {
     const auto ring = std::make_shared<TickRing>(cpu);
     CHECK(ring->valid());
     constexpr std::uint64_t kTick = 50'000;
-    CpuClock clock = CpuClock::open(getpid(), kTick, true, {ring});
+    CpuClock clock = CpuClock::open(getpid(), kTick, CpuClock::Ticks::kUser, {ring});
     CHECK(clock.valid() && clock.cpus() == 1);
     std::vector<Tick> ticks;
     std::uint64_t last_ns = monotonic_ns();
@@ -548,6 +555,7 @@ void ring_tells_ticks() {
         told += ticks.size();
         for (const Tick& tick : ticks) {
             CHECK(tick.tid == getpid());
+            CHECK(tick.kernel.count == 0);
             CHECK(tick.time_ns > last_ns && tick.time_ns <= monotonic_ns());
             last_ns = tick.time_ns;
             const Address stack_pointer = tick.registers.get(Register::kRsp);
