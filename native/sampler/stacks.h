@@ -41,7 +41,7 @@ class IdMap {
 //   Python  code << 32 | (instruction + 2) << 1 | incomplete
 //   marker  the same, with code 0 and the Loss in place of the instruction: frames are missing here, of Python, or (where an
 //           incomplete one would be) native ones
-//   native  1 << 63 | proof << 61 | module << 47 | address in the module
+//   native  1 << 63 | proof << 61 | by frame pointer << 60 | module << 47 | address in the module
 class FrameKey {
    public:
     static FrameKey of(const PythonFrame& frame) {
@@ -55,7 +55,9 @@ class FrameKey {
         const bool fits = frame.place.module < 1U << 13 && frame.place.address <= kAddress;
         const std::uint64_t module = fits ? frame.place.module : 0;
         const std::uint64_t address = fits && module != 0 ? frame.place.address : frame.lookup() & kAddress;
-        return FrameKey(1ULL << 63 | static_cast<std::uint64_t>(proof) << 61 | module << 47 | address);
+        const auto by_frame_pointer = static_cast<std::uint64_t>(frame.by_frame_pointer);
+        return FrameKey(1ULL << 63 | static_cast<std::uint64_t>(proof) << 61 | by_frame_pointer << 60 | module << 47 |
+                        address);
     }
 
     std::uint64_t number() const { return number_; }
@@ -71,6 +73,7 @@ class FrameKey {
     std::uint32_t module() const { return static_cast<std::uint32_t>(number_ >> 47) & ((1U << 13) - 1); }
     std::uint64_t address() const { return number_ & kAddress; }  // of the instruction; of a call's, its last byte
     Proof proof() const { return static_cast<Proof>(number_ >> 61 & 3); }
+    bool by_frame_pointer() const { return (number_ >> 60 & 1) != 0; }
 
    private:
     static constexpr std::uint64_t kAddress = (1ULL << 47) - 1;

@@ -22,7 +22,7 @@ from weft.cpython.locate import Runtime, find_runtime, wait_for_runtime
 from weft.cpython.objects import ObjectError
 from weft.cpython.threads import ThreadState, gil_ranges, join, thread_names
 from weft.errors import CoreFileError, LayoutError, MemoryReadError, NotPythonError, TargetExitedError
-from weft.sample import PROOFS, Frame, FrameKind, State, is_body, marker
+from weft.sample import Frame, FrameKind, State, is_body, marker, native_flags
 from weft.symbolize.resolver import Resolver
 from weft.target.activity import Activity, thread_activity
 from weft.target.code import CodeBook
@@ -315,9 +315,10 @@ class _Reader:
             match kind, row:
                 case _native.WOVEN_PYTHON, [index]:
                     yield python[index]
-                case _native.WOVEN_NATIVE, [module, address, proof]:
+                case _native.WOVEN_NATIVE, [module, address, proof, by_frame_pointer]:
                     inner, *outer = code.functions(module, address)
-                    seam = replace(inner, flags=inner.flags | PROOFS[proof])
+                    flags = native_flags(proof, by_frame_pointer=by_frame_pointer)
+                    seam = replace(inner, flags=inner.flags | flags)
                     yield from (DumpedFrame(frame, address=address) for frame in (seam, *outer))
                 case _, [loss]:
                     yield DumpedFrame(marker(loss, native=True))

@@ -20,6 +20,8 @@ from weft.target.target import Target
 from weft.target.unwinding import table_of
 
 _VDSO = "[vdso]"
+_VSYSCALL = "[vsyscall]"
+ANONYMOUS = "[jit]"  # what code in no module is said to lie in
 _FIRST = re.compile(r"/(libc|libpthread|ld)[.-][^/]*$|^\[vdso\]$")  # some of it is in every stack
 # Up to 2.7, and from 3.6 on; what the compiler has put aside of it as unlikely has a symbol of its own.
 _EVAL_LOOPS = ("PyEval_EvalFrameEx", "_PyEval_EvalFrameDefault", "_PyEval_EvalFrameDefault.cold")
@@ -50,8 +52,12 @@ class _Place:
     """Where a module lies in a process."""
 
     module: CodeModule
-    image: Image
+    image: Image | None  # None: of code in no module, whose addresses are the process's own
     code: list[Mapping]
+
+    @property
+    def bias(self) -> int:
+        return self.image.bias if self.image else 0
 
     def holds(self, pc: int) -> bool:
         return any(mapping.start <= pc < mapping.end for mapping in self.code)
@@ -70,6 +76,7 @@ class CodeBook:
         self._lock = threading.Lock()
         self._numbers: dict[object, CodeModule] = {}
         self._places: dict[int, dict[tuple[str, int, int], _Place | None]] = {}  # by pid
+        self._anonymous: dict[int, CodeModule] = {}  # by pid: for code in no module
         self.modules: dict[int, CodeModule] = {}
 
     def map_of(self, target: Target, pc: int | None = None, within_s: float = 0.0) -> _native.CodeMap:
@@ -88,16 +95,16 @@ class CodeBook:
                     self._load(target, place)
             for place in places:
                 for mapping in place.code:
-                    bias = place.image.bias
-                    code.add(mapping.start, mapping.end, bias, place.module.number, place.module.table)
+                    code.add(mapping.start, mapping.end, place.bias, place.module.number, place.module.table)
                 for begin, end in place.module.eval_loops:
-                    code.add_eval_loop(place.image.bias + begin, place.image.bias + end)
+                    code.add_eval_loop(place.bias + begin, place.bias + end)
             return code
 
     def forget(self, pid: int) -> None:
         """Note that a process has ended, or become another program."""
         with self._lock:
             self._places.pop(pid, None)
+            self._anonymous.pop(pid, None)
 
     def close(self) -> None:
         """Let go of the files."""
@@ -118,19 +125,32 @@ class CodeBook:
                 key = (module.path, module.start, module.mappings[0].inode)
                 now[key] = before[key] if key in before else self._place(target, module, code)
         self._places[target.pid] = now
-        return [place for place in now.values() if place]
+        places = [place for place in now.values() if place]
+        known = {mapping for place in places for mapping in place.code}
+        rest = [m for m in mappings if m.perms[2:3] == "x" and m not in known and m.path not in (_VDSO, _VSYSCALL)]
+        # A module's own mappings come last, and hold where they have changed since it was found.
+        return [_Place(self._anonymous_module(target), None, rest), *places] if rest else places
+
+    def _anonymous_module(self, target: Target) -> CodeModule:
+        """Return the module that stands for a process's code in no module: of JIT compilers, and trampolines."""
+        module = self._anonymous.get(target.pid)
+        if module is None:
+            module = self._anonymous[target.pid] = CodeModule(len(self.modules) + 1, ANONYMOUS, None)
+            module.table = _native.UnwindTable.build([])
+            self.modules[module.number] = module
+        return module
 
     def _place(self, target: Target, module: Module, code: list[Mapping]) -> _Place | None:
         try:
             image = Image(target.memory, module)
         except (ElfError, MemoryReadError):
-            return None  # libffi's trampolines are in a file that is no module
+            return None  # libffi's trampolines are in a file that is no module: code in no module then
         first = module.mappings[0]
         build_id = image.build_id
         key = build_id or (first.dev, first.inode, module.path)
         known = self._numbers.get(key)
         if known is None:
-            known = self._numbers[key] = CodeModule(len(self._numbers) + 1, module.path, build_id)
+            known = self._numbers[key] = CodeModule(len(self.modules) + 1, module.path, build_id)
             self.modules[known.number] = known
         place = _Place(known, image, code)
         if known.table is None and image.symbols(_RUNTIME):
@@ -140,6 +160,7 @@ class CodeBook:
     def _load(self, target: Target, place: _Place) -> None:
         """Open the module's file, and make its table."""
         module, image = place.module, place.image
+        assert image is not None  # code in no module has its table from the start
         if module.path == _VDSO:
             first = image.module.mappings[0]
             with suppress(MemoryReadError):
