@@ -17,6 +17,8 @@ from weft.target.code import CodeModule
 from weft.target.elf import ElfError, ElfFile
 
 _KIND = "symbols"
+# "py::FUNCTION:FILE": a trampoline of a Python frame, which is told itself (Python/perf_trampoline.c).
+_TRAMPOLINE = "py::"
 _MAX_INLINED = 64  # functions at one address
 _MAX_NAME = 4096  # characters
 
@@ -32,6 +34,9 @@ class Resolver:
         self._functions: list[_Function] = []
         self._lines: Any = None  # a symbolic.SymCache
         self._cython = CythonModule(module.path)
+        if module.names:
+            self._functions = module.names.functions()
+            self._begins = [address for address, _, _ in self._functions]
         if module.file is None:
             return
         files = [module.file]
@@ -60,7 +65,8 @@ class Resolver:
         return self._cython(frames)
 
     def _frame(self, function: str, file: str = "", line: int = 0) -> Frame:
-        hidden = is_machinery(function, interpreter=self._module.is_interpreter)
+        trampoline = self._module.names is not None and function.startswith(_TRAMPOLINE)
+        hidden = trampoline or is_machinery(function, interpreter=self._module.is_interpreter)
         flags = FrameFlag.MACHINERY if hidden else NO_FLAGS
         path = self._module.path
         return Frame(FrameKind.NATIVE, function, file if line else path, line, flags=flags, module=path)

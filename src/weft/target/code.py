@@ -16,6 +16,8 @@ from weft import _native
 from weft.errors import MemoryReadError, TargetError
 from weft.target.elf import ElfError, ElfFile, Image
 from weft.target.maps import Mapping, Module, modules
+from weft.target.perfmap import JitNames
+from weft.target.process import Process
 from weft.target.target import Target
 from weft.target.unwinding import table_of
 
@@ -39,6 +41,7 @@ class CodeModule:
     table: _native.UnwindTable | None = None  # None: nothing of it was needed yet
     problem: str = ""  # why its table is empty
     image: bytes = b""  # of the vdso, which is no file
+    names: JitNames | None = None  # of code in no module
     eval_loops: list[tuple[int, int]] = field(default_factory=list)  # addresses in the module [begin, end)
 
     @property
@@ -104,7 +107,9 @@ class CodeBook:
         """Note that a process has ended, or become another program."""
         with self._lock:
             self._places.pop(pid, None)
-            self._anonymous.pop(pid, None)
+            module = self._anonymous.pop(pid, None)
+            if module and module.names:
+                module.names.close()
 
     def close(self) -> None:
         """Let go of the files."""
@@ -113,6 +118,8 @@ class CodeBook:
                 if module.file:
                     module.file.close()
                     module.file = None
+                if module.names:
+                    module.names.close()
 
     def _look(self, target: Target) -> list[_Place]:
         before = self._places.get(target.pid, {})
@@ -138,6 +145,10 @@ class CodeBook:
             module = self._anonymous[target.pid] = CodeModule(len(self.modules) + 1, ANONYMOUS, None)
             module.table = _native.UnwindTable.build([])
             self.modules[module.number] = module
+            if isinstance(target, Process):
+                module.names = JitNames(target)
+        if module.names:
+            module.names.read()
         return module
 
     def _place(self, target: Target, module: Module, code: list[Mapping]) -> _Place | None:
