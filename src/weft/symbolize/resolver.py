@@ -34,8 +34,8 @@ class Resolver:
         self._functions: list[_Function] = []
         self._lines: Any = None  # a symbolic.SymCache
         self._cython = CythonModule(module.path)
-        if module.names:
-            self._functions = module.names.functions()
+        if module.jit:
+            self._functions = module.jit.functions()
             self._begins = [address for address, _, _ in self._functions]
         if module.file is None:
             return
@@ -65,7 +65,7 @@ class Resolver:
         return self._cython(frames)
 
     def _frame(self, function: str, file: str = "", line: int = 0) -> Frame:
-        trampoline = self._module.names is not None and function.startswith(_TRAMPOLINE)
+        trampoline = self._module.jit is not None and function.startswith(_TRAMPOLINE)
         hidden = trampoline or is_machinery(function, interpreter=self._module.is_interpreter)
         flags = FrameFlag.MACHINERY if hidden else NO_FLAGS
         path = self._module.path

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from weft import _native
 from weft.errors import MemoryReadError, TargetError
 from weft.target.elf import ElfError, ElfFile, Image
+from weft.target.jit import DESCRIPTOR, JitCode
 from weft.target.maps import Mapping, Module, modules
 from weft.target.perfmap import JitNames
 from weft.target.process import Process
@@ -41,7 +42,8 @@ class CodeModule:
     table: _native.UnwindTable | None = None  # None: nothing of it was needed yet
     problem: str = ""  # why its table is empty
     image: bytes = b""  # of the vdso, which is no file
-    names: JitNames | None = None  # of code in no module
+    jit: JitCode | None = None  # of code in no module
+    jit_descriptor: int = 0  # where a JIT compiler tells of its objects, in the module; 0: none does
     eval_loops: list[tuple[int, int]] = field(default_factory=list)  # addresses in the module [begin, end)
 
     @property
@@ -96,9 +98,14 @@ class CodeBook:
                 wanted = pc is not None and place.holds(pc)
                 if place.module.table is None and (wanted or time.monotonic() < deadline):
                     self._load(target, place)
+            described = [place.bias + place.module.jit_descriptor for place in places if place.module.jit_descriptor]
             for place in places:
+                jit = place.module.jit
+                if jit:
+                    jit.look(target.memory, described)
                 for mapping in place.code:
-                    code.add(mapping.start, mapping.end, place.bias, place.module.number, place.module.table)
+                    table = jit.table_of(mapping) if jit else place.module.table
+                    code.add(mapping.start, mapping.end, place.bias, place.module.number, table)
                 for begin, end in place.module.eval_loops:
                     code.add_eval_loop(place.bias + begin, place.bias + end)
             return code
@@ -108,8 +115,8 @@ class CodeBook:
         with self._lock:
             self._places.pop(pid, None)
             module = self._anonymous.pop(pid, None)
-            if module and module.names:
-                module.names.close()
+            if module and module.jit:
+                module.jit.close()
 
     def close(self) -> None:
         """Let go of the files."""
@@ -118,8 +125,8 @@ class CodeBook:
                 if module.file:
                     module.file.close()
                     module.file = None
-                if module.names:
-                    module.names.close()
+                if module.jit:
+                    module.jit.close()
 
     def _look(self, target: Target) -> list[_Place]:
         before = self._places.get(target.pid, {})
@@ -144,11 +151,8 @@ class CodeBook:
         if module is None:
             module = self._anonymous[target.pid] = CodeModule(len(self.modules) + 1, ANONYMOUS, None)
             module.table = _native.UnwindTable.build([])
+            module.jit = JitCode(JitNames(target) if isinstance(target, Process) else None)
             self.modules[module.number] = module
-            if isinstance(target, Process):
-                module.names = JitNames(target)
-        if module.names:
-            module.names.read()
         return module
 
     def _place(self, target: Target, module: Module, code: list[Mapping]) -> _Place | None:
@@ -187,3 +191,4 @@ class CodeBook:
         if module.file:
             with suppress(ElfError):
                 module.eval_loops = module.file.ranges_of(_EVAL_LOOPS)
+                module.jit_descriptor = module.file.symbols((DESCRIPTOR,)).get(DESCRIPTOR, 0)
