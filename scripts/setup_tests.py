@@ -55,6 +55,8 @@ TREES = [
 
 # Two versions of one package, each in a folder of its own.
 CYTHONS = {"cython-0.29": "cython==0.29.*", "cython-3": "cython==3.*"}
+# A JIT compiler, for the version of Python that it says.
+JIT = ("llvmlite-3.13", "llvmlite==0.*", "3.13")
 
 
 def say(text: str) -> None:
@@ -127,25 +129,32 @@ def make_tree(tree: Tree, root: list[str]) -> None:
     subprocess.run([*root, "rm", "-rf", "--one-file-system", str(unfinished)], check=False)
 
 
-def install_cythons() -> None:
-    """Install what compiles the fixtures of the tests of Cython."""
+def install(name: str, requirement: str, *options: str) -> None:
+    """Install a package in a folder of its own."""
+    folder = CACHE / name
+    if folder.exists():
+        return
+    say(f"installing {requirement} in {folder}")
+    unfinished = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=CACHE))
+    log = CACHE / f"{name}.log"
+    if run([sys.executable, "-m", "pip", "install", "--target", str(unfinished), *options, requirement], log):
+        unfinished.rename(folder)
+    else:
+        say(f"pip failed: see {log}")
+
+
+def install_compilers() -> None:
+    """Install what compiles the fixtures of the tests of Cython, and what compiles while it runs."""
     for name, requirement in CYTHONS.items():
-        folder = CACHE / name
-        if folder.exists():
-            continue
-        say(f"installing {requirement} in {folder}")
-        unfinished = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=CACHE))
-        log = CACHE / f"{name}.log"
-        if run([sys.executable, "-m", "pip", "install", "--target", str(unfinished), requirement], log):
-            unfinished.rename(folder)
-        else:
-            say(f"pip failed: see {log}")
+        install(name, requirement)
+    name, requirement, version = JIT
+    install(name, requirement, "--python-version", version, "--only-binary=:all:")
 
 
 def main() -> None:
     """Do all the steps."""
     CACHE.mkdir(parents=True, exist_ok=True)
-    install_cythons()
+    install_compilers()
     if shutil.which("apt-get") is None:
         say("this is no Debian: its packages and chroots are left out")
         return

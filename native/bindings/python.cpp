@@ -84,7 +84,7 @@ class PythonReader {
     // The stacks of thread states (address, interpreter, pthread), which belong to one thread, innermost first, laid into
     // its native stack: ([(kind, ...)] innermost first, the native stack's loss). What follows the kind is
     //   0  index of the Python frame, in the stacks put together
-    //   1  module, address in it, proof
+    //   1  module, address in it, proof, by frame pointer
     //   2  loss
     nb::tuple weave(const std::vector<State>& states, CodeMap& code, const RegisterSet& registers) {
         PythonStack python;
@@ -109,7 +109,8 @@ class PythonReader {
                 case WovenFrame::Kind::kNative: {
                     const NativeFrame& at = native.frames[frame.index];
                     const Address address = at.place.module != 0 ? at.place.address : at.lookup();
-                    frames.append(nb::make_tuple(kind, at.place.module, address, static_cast<int>(frame.proof)));
+                    frames.append(nb::make_tuple(kind, at.place.module, address, static_cast<int>(frame.proof),
+                                                 at.by_frame_pointer));
                     break;
                 }
                 case WovenFrame::Kind::kMarker: frames.append(nb::make_tuple(kind, kLossNames[frame.index])); break;

@@ -45,13 +45,13 @@ nb::list python_frames(const Batch& batch) {
     return list;
 }
 
-// (id, module, address, proof) of native ones.
+// (id, module, address, proof, by frame pointer) of native ones.
 nb::list native_frames(const Batch& batch) {
     nb::list list;
     for (const FrameRow& row : batch.frames) {
         if (row.frame.is_native()) {
-            list.append(
-                nb::make_tuple(row.id, row.frame.module(), row.frame.address(), static_cast<int>(row.frame.proof())));
+            list.append(nb::make_tuple(row.id, row.frame.module(), row.frame.address(),
+                                       static_cast<int>(row.frame.proof()), row.frame.by_frame_pointer()));
         }
     }
     return list;

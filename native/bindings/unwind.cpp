@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bindings/bindings.h"
+#include "unwind/code_rule.h"
 #include "unwind/unwinder.h"
 
 namespace nb = nanobind;
@@ -66,8 +67,7 @@ TableHandle build(const std::vector<nb::tuple>& sections) {
     return {std::make_shared<const UnwindTable>(UnwindTable::build(told))};
 }
 
-nb::dict find(const TableHandle& handle, std::uint64_t address) {
-    const UnwindRule& rule = handle.table->find(address);
+nb::dict told(const UnwindRule& rule) {
     nb::dict words;
     words["CFA"] = told_cfa(rule);
     words["signal"] = rule.signal;
@@ -76,6 +76,13 @@ nb::dict find(const TableHandle& handle, std::uint64_t address) {
         words[name(kPreserved[i]).c_str()] = told(rule.saved[i]);
     }
     return words;
+}
+
+nb::dict find(const TableHandle& handle, std::uint64_t address) { return told(handle.table->find(address)); }
+
+nb::object rule_of(const nb::bytes& code) {
+    const auto rule = rule_of_code({static_cast<const std::byte*>(code.data()), code.size()});
+    return rule ? nb::object(told(*rule)) : nb::none();
 }
 
 nb::dict losses(const TableHandle& handle) {
@@ -134,6 +141,7 @@ void bind_unwind(nb::module_& module) {
             },
             nb::arg("begin"), nb::arg("end"), nb::arg("bias"), nb::arg("module"), nb::arg("table").none() = nb::none())
         .def("add_eval_loop", &CodeMap::add_eval_loop, nb::arg("begin"), nb::arg("end"));
+    module.def("rule_of_code", &rule_of, nb::arg("code"));
     module.def("unwind", &unwind_all, nb::arg("memory"), nb::arg("code"), nb::arg("registers"));
     nb::class_<TableHandle>(module, "UnwindTable")
         .def_static("build", &build, nb::arg("sections"))

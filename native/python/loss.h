@@ -19,7 +19,9 @@ namespace weft {
     X(kBetween, "between-frames") /* caught while the interpreter was linking frames, again and again */         \
     X(kInterpreterUnproven, "interpreter-unproven") /* frames of a subinterpreter that another thread may run */ \
     X(kNoUnwind, "no-unwind-info")                  /* a native stack: nothing tells how this code was called */ \
-    X(kNoRegisters, "no-registers")                 /* a native stack: where the thread stands is not known */   \
+    X(kFramePointer,                                                                                             \
+      "frame-pointer") /* a native stack: a step by frame pointer, and no anchor behind it to confirm it */      \
+    X(kNoRegisters, "no-registers")      /* a native stack: where the thread stands is not known */              \
     X(kSeamOpen, "seam-open")            /* native frames, and Python frames that could not be laid into them */ \
     X(kNoThreadState, "no-thread-state") /* the interpreter's record of the thread changed while it was read */  \
     /* of a sample: it is missing */                                                                             \

@@ -41,7 +41,7 @@ class IdMap {
 //   Python  code << 32 | (instruction + 2) << 1 | incomplete
 //   marker  the same, with code 0 and the Loss in place of the instruction: frames are missing here, of Python, or (where an
 //           incomplete one would be) native ones
-//   native  1 << 63 | proof << 61 | module << 47 | address in the module
+//   native  1 << 63 | proof << 61 | by frame pointer << 59 | module << 47 | address in the module
 //   kernel  1 << 63 | 1 << 60 | the low 48 bits of an address, or 1 << 61 | number of a name
 class FrameKey {
    public:
@@ -53,10 +53,12 @@ class FrameKey {
     }
     static FrameKey missing(Loss loss, bool native) { return of({0, static_cast<std::int32_t>(loss), native}); }
     static FrameKey of(const NativeFrame& frame, Proof proof) {
-        const bool fits = frame.place.module < 1U << 13 && frame.place.address <= kAddress;
+        const bool fits = frame.place.module < 1U << kModuleBits && frame.place.address <= kAddress;
         const std::uint64_t module = fits ? frame.place.module : 0;
         const std::uint64_t address = fits && module != 0 ? frame.place.address : frame.lookup() & kAddress;
-        return FrameKey(1ULL << 63 | static_cast<std::uint64_t>(proof) << 61 | module << 47 | address);
+        const auto by_frame_pointer = static_cast<std::uint64_t>(frame.by_frame_pointer);
+        return FrameKey(1ULL << 63 | static_cast<std::uint64_t>(proof) << 61 | by_frame_pointer << 59 | module << 47 |
+                        address);
     }
 
     static FrameKey kernel(Address address) { return FrameKey(kKernel | (address & kKernelAddress)); }
@@ -73,9 +75,10 @@ class FrameKey {
                 static_cast<std::int32_t>(static_cast<std::uint32_t>(number_) >> 1) - 2, (number_ & 1) != 0};
     }
     // Of a native frame; with module 0 the address is the process's own.
-    std::uint32_t module() const { return static_cast<std::uint32_t>(number_ >> 47) & ((1U << 13) - 1); }
+    std::uint32_t module() const { return static_cast<std::uint32_t>(number_ >> 47) & ((1U << kModuleBits) - 1); }
     std::uint64_t address() const { return number_ & kAddress; }  // of the instruction; of a call's, its last byte
     Proof proof() const { return static_cast<Proof>(number_ >> 61 & 3); }
+    bool by_frame_pointer() const { return (number_ >> 59 & 1) != 0; }
     // Of a kernel frame.
     bool is_kernel_name() const { return is_kernel() && (number_ >> 61 & 1) != 0; }
     std::uint32_t kernel_name() const { return static_cast<std::uint32_t>(number_); }
@@ -83,6 +86,7 @@ class FrameKey {
 
    private:
     static constexpr std::uint64_t kAddress = (1ULL << 47) - 1;
+    static constexpr unsigned kModuleBits = 12;  // code of further modules is told by its address in the process
     static constexpr std::uint64_t kKernel = 9ULL << 60;
     static constexpr std::uint64_t kKernelAddress = (1ULL << 48) - 1;  // the kernel's text lies in the last 2 GiB
 

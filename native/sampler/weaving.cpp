@@ -128,6 +128,9 @@ void Sampler::make_keys(SampledThread& thread) {
     account.seams_proven += woven_.seams[static_cast<std::size_t>(Proof::kProven)];
     account.seams_counted += woven_.seams[static_cast<std::size_t>(Proof::kCounted)];
     account.seams_open += woven_.seams[static_cast<std::size_t>(Proof::kOpen)];
+    if (woven_.unconfirmed != 0) {
+        thread.process.losses.add(Loss::kFramePointer, 1, 0);
+    }
     const bool whole = native_.loss == Loss::kNone && woven_.gaps == 0;
     ++(whole ? account.native_whole : account.native_truncated);
     if (!whole) {

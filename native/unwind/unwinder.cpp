@@ -1,12 +1,20 @@
 #include "unwind/unwinder.h"
 
+#include <array>
+#include <cstring>
 #include <optional>
+#include <span>
 
 #include "python/fields.h"
+#include "unwind/code_rule.h"
 
 namespace weft {
 
 namespace {
+
+constexpr Address kMostFrame = 1 << 20;  // bytes of a frame whose size nothing tells but its frame pointer
+constexpr std::size_t kLongestCall = 7;
+constexpr Address kWordSize = 8;
 
 // One frame: its registers, and what the rule that holds there makes of them.
 class Step {
@@ -99,9 +107,51 @@ class Step {
     Loss loss_ = Loss::kNone;
 };
 
-}  // namespace
+// The bytes of code from an address on, as far as they can be read.
+std::size_t read_code(StackCopy& words, Address address, std::span<std::byte> bytes) {
+    std::size_t size = 0;
+    for (; size < bytes.size(); size += sizeof(std::uint64_t)) {
+        const auto word = words.word(address + size);
+        if (!word) {
+            break;
+        }
+        std::memcpy(&bytes[size], &*word, sizeof *word);
+    }
+    return size;
+}
 
-namespace {
+// Whether this can be a caller's place: known code, behind a call.
+bool is_called_from(StackCopy& words, CodeMap& code, Address pc) {
+    std::array<std::byte, sizeof(std::uint64_t)> before{};
+    return code.find(pc - 1).module != 0 && read_code(words, pc - before.size(), before) == before.size() &&
+           ends_in_call(std::span(before).last(kLongestCall));
+}
+
+// How a frame was called for whose code there is no rule. The code itself may tell; or else its frame pointer, if what that leads
+// to is a caller's place, on the same stack.
+std::optional<UnwindRule> rule_without_table(StackCopy& words, CodeMap& code, const RegisterSet& registers,
+                                             NativeFrame& frame) {
+    const auto leads_somewhere = [&](const UnwindRule& rule) {
+        Step step(words, rule, registers);
+        const auto cfa = step.cfa();
+        if (!cfa || *cfa <= frame.stack_pointer || *cfa - frame.stack_pointer > kMostFrame || *cfa % kWordSize != 0) {
+            return false;
+        }
+        const auto caller = step.caller(*cfa);
+        return caller && is_called_from(words, code, caller->get(Register::kReturn));
+    };
+    std::array<std::byte, kCodeAhead> bytes{};
+    const std::span<const std::byte> ahead = std::span(bytes).first(read_code(words, frame.pc, bytes));
+    if (auto rule = rule_of_code(ahead); rule && leads_somewhere(*rule)) {
+        return rule;
+    }
+    UnwindRule rule = rule_by_frame_pointer(ahead, frame.is_return);
+    if (!leads_somewhere(rule)) {
+        return std::nullopt;
+    }
+    frame.by_frame_pointer = true;
+    return rule;
+}
 
 void go_on(StackCopy& words, CodeMap& code, RegisterSet registers, bool is_return, NativeStack& stack) {
     stack.loss = Loss::kNone;
@@ -118,7 +168,11 @@ void go_on(StackCopy& words, CodeMap& code, RegisterSet registers, bool is_retur
             stack.loss = Loss::kNoUnwind;
             return;
         }
-        const UnwindRule& rule = *frame.place.rule;
+        std::optional<UnwindRule> found;
+        if (frame.place.rule->cfa == UnwindRule::Cfa::kNone) {
+            found = rule_without_table(words, code, registers, frame);
+        }
+        const UnwindRule& rule = found ? *found : *frame.place.rule;
         if (rule.cfa == UnwindRule::Cfa::kEnd) {
             return;
         }

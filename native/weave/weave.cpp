@@ -1,6 +1,7 @@
 #include "weave/weave.h"
 
 #include <algorithm>
+#include <ranges>
 #include <span>
 
 namespace weft {
@@ -52,6 +53,10 @@ void Weaver::weave(const PythonStack& python, NativeStack& native, CodeMap& code
         pair_by_count();
     }
     lay(python, native, woven);
+    const auto proven = std::ranges::find(std::views::reverse(seams_), Proof::kProven, &Seam::proof).base();
+    const std::size_t confirmed = proven == seams_.begin() ? 0 : std::prev(proven)->native;
+    woven.unconfirmed = static_cast<std::uint64_t>(
+        std::ranges::count(std::span(native.frames).subspan(confirmed), true, &NativeFrame::by_frame_pointer));
 }
 
 void Weaver::find_activations(const NativeStack& native, std::uint32_t from) {
@@ -63,12 +68,24 @@ void Weaver::find_activations(const NativeStack& native, std::uint32_t from) {
 }
 
 // Each anchor lies in one activation, and those of outer segments in outer ones.
-void Weaver::pair_by_address(const NativeStack& native, std::uint32_t next) {
+void Weaver::pair_by_address(NativeStack& native, std::uint32_t next) {
     for (std::size_t i = seams_.size(); i < segments_.size(); ++i) {
         const Segment& segment = segments_[i];
         std::uint32_t at = next;
         while (at < native.frames.size() && !native.frames[at].holds(segment.anchor)) {
             ++at;
+        }
+        // A step by frame pointer may lead past frames. If it does not lead to where the anchor is known to be, it was wrong.
+        const auto passed_frames =
+            std::span(native.frames).subspan(next, std::min<std::size_t>(at + 1, native.frames.size()) - next);
+        const auto guess = std::ranges::find(passed_frames, true, &NativeFrame::by_frame_pointer);
+        if (guess != passed_frames.end() && (at == native.frames.size() || !is_at(segment.anchor, native.frames[at]))) {
+            guess->cfa = 0;
+            guess->by_frame_pointer = false;
+            native.frames.resize(static_cast<std::size_t>(next + (guess - passed_frames.begin()) + 1));
+            native.loss = Loss::kNoUnwind;
+            std::erase_if(activations_, [&](std::uint32_t activation) { return activation >= native.frames.size(); });
+            return;
         }
         if (at == native.frames.size()) {
             return;
@@ -81,6 +98,11 @@ void Weaver::pair_by_address(const NativeStack& native, std::uint32_t next) {
         seams_.push_back({at, expected && !skips ? Proof::kProven : Proof::kOpen});
         next = at + 1;
     }
+}
+
+// Whether this is an activation that keeps its anchors where they are known to be.
+bool Weaver::is_at(Address anchor, const NativeFrame& frame) const {
+    return distances_.empty() || frame.cfa - anchor == distances_.front().bytes;
 }
 
 // Whether anchors are at this distance in most activations: it is one constant for each binary.

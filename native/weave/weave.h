@@ -41,6 +41,7 @@ struct WovenStack {
     std::vector<WovenFrame> frames;              // innermost first
     std::array<std::uint64_t, kProofs> seams{};  // how many of each proof
     std::uint64_t gaps = 0;                      // in the native stack, but for what is missing at its end
+    std::uint64_t unconfirmed = 0;               // steps by frame pointer, and no proven seam behind them
 };
 
 // Weaves the stacks of one process, and learns where its interpreter keeps its anchors.
@@ -49,7 +50,8 @@ class Weaver {
     explicit Weaver(const Layout& layout);
 
     // `words`: the copy of the stack that `native` was unwound with.
-    // Where code cannot be unwound, the native stack ends; behind the activation whose anchor comes next, it goes on.
+    // Where code cannot be unwound, the native stack ends; behind the activation whose anchor comes next, it goes on. So it does
+    // where a step by frame pointer has led past that activation.
     void weave(const PythonStack& python, NativeStack& native, CodeMap& code, StackCopy& words, WovenStack& woven);
 
    private:
@@ -66,7 +68,8 @@ class Weaver {
     };
 
     void find_activations(const NativeStack& native, std::uint32_t from);
-    void pair_by_address(const NativeStack& native, std::uint32_t next);
+    void pair_by_address(NativeStack& native, std::uint32_t next);
+    bool is_at(Address anchor, const NativeFrame& frame) const;
     bool cross_gap(Address anchor, NativeStack& native, CodeMap& code, StackCopy& words);
     void pair_by_value(const PythonStack& python, const NativeStack& native, StackCopy& words);
     void pair_by_count();

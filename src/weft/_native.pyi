@@ -57,7 +57,8 @@ _Code = tuple[int, int, _Text, _Text, _Text, bytes]
 # code id, byte offset of the instruction (negative: not started), incomplete
 _Frame = tuple[int, int, bool]
 
-# (WOVEN_PYTHON, index of the Python frame in the stacks put together), (WOVEN_NATIVE, module, address in it, proof), or
+# (WOVEN_PYTHON, index of the Python frame in the stacks put together), (WOVEN_NATIVE, module, address in it, proof,
+# whether its caller was found by frame pointer), or
 # (WOVEN_MARKER, loss)
 WovenRow = tuple[Any, ...]
 
@@ -138,8 +139,8 @@ class Batch:
     def python_frames(self) -> list[tuple[int, int, int, bool]]:
         """[(id, code id, instruction, incomplete)]; code 0: a marker, and the instruction an index of LOSSES."""
     @property
-    def native_frames(self) -> list[tuple[int, int, int, int]]:
-        """[(id, module or 0, address in it, proof)]; of a call, the address of its last byte."""
+    def native_frames(self) -> list[tuple[int, int, int, int, bool]]:
+        """[(id, module or 0, address in it, proof, by frame pointer)]; of a call, the address of its last byte."""
     @property
     def kernel_names(self) -> list[bytes]:
         """Functions of the kernel, as kernel_stack() has them, in the order of their numbers; new ones."""
@@ -240,6 +241,9 @@ class CodeMap:
         """Lay a module's code over whatever was there. bias: what is added to the module's own addresses."""
     def add_eval_loop(self, begin: int, end: int) -> None:
         """Tell where the interpreter's eval loop is."""
+
+def rule_of_code(code: bytes) -> dict[str, str | bool] | None:
+    """What code without unwind information tells of its caller, in the words of UnwindTable.find; None: nothing."""
 
 def unwind(
     memory: Memory, code: CodeMap, registers: RegisterSet

@@ -22,7 +22,7 @@ from weft.cpython.locate import Runtime, find_runtime, wait_for_runtime
 from weft.cpython.objects import ObjectError
 from weft.cpython.threads import ThreadState, gil_ranges, join, thread_names
 from weft.errors import CoreFileError, LayoutError, MemoryReadError, NotPythonError, TargetExitedError
-from weft.sample import PROOFS, Frame, State, is_body, marker
+from weft.sample import Frame, State, is_body, marker, native_flags
 from weft.symbolize.dumping import TargetCode
 from weft.symbolize.kernel import kernel_frame
 from weft.target.activity import Activity, thread_activity
@@ -298,9 +298,10 @@ class _Reader:
             match kind, row:
                 case _native.WOVEN_PYTHON, [index]:
                     yield python[index]
-                case _native.WOVEN_NATIVE, [module, address, proof]:
+                case _native.WOVEN_NATIVE, [module, address, proof, by_frame_pointer]:
                     inner, *outer = code.functions(module, address)
-                    seam = replace(inner, flags=inner.flags | PROOFS[proof])
+                    flags = native_flags(proof, by_frame_pointer=by_frame_pointer)
+                    seam = replace(inner, flags=inner.flags | flags)
                     yield from (DumpedFrame(frame, address=address) for frame in (seam, *outer))
                 case _, [loss]:
                     yield DumpedFrame(marker(loss, native=True))

@@ -36,6 +36,7 @@ class FrameFlag(IntFlag):
     PROVEN = 4
     COUNTED = 8
     OPEN = 16
+    FRAME_POINTER = 64  # of native code that nothing tells how to unwind: its caller was found by its frame pointer
     WRAPPER = 32  # of a Cython function whose body may have a frame of its own, which is then shown in its place
 
 
@@ -43,6 +44,13 @@ KERNEL = "[kernel]"  # the kernel's own module; and the one function of a kernel
 
 NO_FLAGS = FrameFlag(0)
 PROOFS = (NO_FLAGS, FrameFlag.PROVEN, FrameFlag.COUNTED, FrameFlag.OPEN)  # by Proof of native/weave/weave.h
+
+
+def native_flags(proof: int, *, by_frame_pointer: bool) -> FrameFlag:
+    """Return what _native tells of a native frame, as flags."""
+    return PROOFS[proof] | (FrameFlag.FRAME_POINTER if by_frame_pointer else NO_FLAGS)
+
+
 SEAM = FrameFlag.PROVEN | FrameFlag.COUNTED | FrameFlag.OPEN
 HIDDEN = FrameFlag.MACHINERY | SEAM  # unless all frames are asked for
 

@@ -15,7 +15,7 @@ from weft.target.elf import ElfFile
 
 HARNESS = Harness(
     "fuzz_unwind.cpp",
-    [f"unwind/{name}.cpp" for name in ("cfi", "code_map", "rule", "stack_copy", "table", "unwinder")],
+    [f"unwind/{name}.cpp" for name in ("cfi", "code_map", "code_rule", "rule", "stack_copy", "table", "unwinder")],
     4096,
 )
 SEEDS = ("/lib64/ld-linux-x86-64.so.2", "/bin/true")

@@ -15,7 +15,8 @@ TESTED = [
     *(NATIVE / "sampler" / name for name in ("stacks.cpp", "timeline.cpp", "runs.cpp", "python_target.cpp")),
     *(NATIVE / "sampler" / name for name in ("cpu_clock.cpp", "perf_event.cpp", "proc.cpp")),
     *(NATIVE / "python" / name for name in ("code.cpp", "frames.cpp", "runtime.cpp")),
-    *(NATIVE / "unwind" / name for name in ("code_map.cpp", "rule.cpp", "stack_copy.cpp", "table.cpp", "unwinder.cpp")),
+    *(NATIVE / "unwind" / name for name in ("code_map.cpp", "code_rule.cpp", "rule.cpp", "stack_copy.cpp")),
+    *(NATIVE / "unwind" / name for name in ("table.cpp", "unwinder.cpp")),
     *(NATIVE / "weave" / name for name in ("weave.cpp",)),
 ]
 

@@ -13,7 +13,7 @@ from weft.collect.sampler import Event, EventKind, events_of
 from weft.cpython.codes import Code
 from weft.cpython.locate import Runtime
 from weft.errors import MemoryReadError, TargetError
-from weft.sample import PROOFS, Frame, marker
+from weft.sample import Frame, marker, native_flags
 from weft.symbolize.kernel import kernel_frame
 from weft.target.code import CodeBook
 from weft.target.elf import ElfError, Image
@@ -162,10 +162,11 @@ class Recorder:
             codes[code_id] = recorded.codes[code_id] = code
         for frame_id, code_id, instruction, incomplete in batch.python_frames:
             self._capture.add_frame(frame_id, self._frame(codes, code_id, instruction, incomplete=incomplete))
-        for frame_id, module, address, proof in batch.native_frames:
+        for frame_id, module, address, proof, by_frame_pointer in batch.native_frames:
+            flags = native_flags(proof, by_frame_pointer=by_frame_pointer)
             self._add_module(module)
             self.native_frames[frame_id] = module, address
-            self._capture.add_native_frame(frame_id, module or None, address, PROOFS[proof])
+            self._capture.add_native_frame(frame_id, module or None, address, flags)
         self._kernel_names += (name.decode("ascii", "backslashreplace") for name in batch.kernel_names)
         for frame_id, kernel_address, number in batch.kernel_frames:
             self._capture.add_kernel_frame(frame_id, kernel_address)

@@ -149,6 +149,7 @@ def _frame_dict(dumped: DumpedFrame) -> dict[str, Any]:
     }
     if dumped.address is not None or frame.kind is FrameKind.KERNEL:
         found |= {"module": frame.module, "address": dumped.address, "machinery": FrameFlag.MACHINERY in frame.flags}
+        found["by_frame_pointer"] = FrameFlag.FRAME_POINTER in frame.flags
         found["seam"] = next((_SEAMS[flag] for flag in _SEAMS if flag in frame.flags), None)
     if dumped.locals is not None:
         found["locals"] = dumped.locals

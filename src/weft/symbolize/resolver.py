@@ -18,6 +18,8 @@ from weft.target.code import CodeModule
 from weft.target.elf import ElfError, ElfFile
 
 _KIND = "symbols"
+# "py::FUNCTION:FILE": a trampoline of a Python frame, which is told itself (Python/perf_trampoline.c).
+_TRAMPOLINE = "py::"
 _MAX_INLINED = 64  # functions at one address
 _NAMELESS = "[inlined]"  # dwz has moved its name into a file that many share (.gnu_debugaltlink), which is not read
 
@@ -36,7 +38,7 @@ class Resolver:
         self._unnamed: Unnamed | None = None
         with ExitStack() as opened:
             files = files_of(module, servers, opened)
-            if not files:
+            if not files and not module.jit:
                 why = "its file cannot be had" if module.table else "its process ended before it was read"
                 module.problems.append(f"its functions have no names: {why}")
             self._read_functions(files)
@@ -56,6 +58,8 @@ class Resolver:
             if files and not any(file.section(".symtab") for file in files):
                 self._unnamed = Unnamed(files[0])
         self._functions = sorted((address, address + size, name) for (address, name), size in functions.items())
+        if self._module.jit:
+            self._functions = self._module.jit.functions()
         self._begins = [address for address, _, _ in self._functions]
 
     def at(self, address: int) -> list[Frame]:
@@ -75,7 +79,8 @@ class Resolver:
         return self._cython(frames)
 
     def _frame(self, function: str, file: str = "", line: int = 0) -> Frame:
-        hidden = is_machinery(function, interpreter=self._module.is_interpreter)
+        trampoline = self._module.jit is not None and function.startswith(_TRAMPOLINE)
+        hidden = trampoline or is_machinery(function, interpreter=self._module.is_interpreter)
         flags = FrameFlag.MACHINERY if hidden else NO_FLAGS
         path = self._module.path
         return Frame(FrameKind.NATIVE, function, file if line else path, line, flags=flags, module=path)

@@ -16,12 +16,17 @@ from weft import _native
 from weft.errors import MemoryReadError, TargetError
 from weft.target.debugfiles import debug_file
 from weft.target.elf import ElfError, ElfFile, Image
+from weft.target.jit import DESCRIPTOR, JitCode
 from weft.target.maps import Mapping, Module, modules
+from weft.target.perfmap import JitNames
+from weft.target.process import Process
 from weft.target.target import Target
 from weft.target.unwinding import table_of
 
 _VDSO = "[vdso]"
 _WORD = (1 << 64) - 1
+_VSYSCALL = "[vsyscall]"
+ANONYMOUS = "[jit]"  # what code in no module is said to lie in
 _FIRST = re.compile(r"/(libc|libpthread|ld)[.-][^/]*$|^\[vdso\]$")  # some of it is in every stack
 # Up to 2.7, and from 3.6 on; what the compiler has put aside of it as unlikely has a symbol of its own.
 _EVAL_LOOPS = ("PyEval_EvalFrameEx", "_PyEval_EvalFrameDefault", "_PyEval_EvalFrameDefault.cold")
@@ -39,6 +44,8 @@ class CodeModule:
     debug: ElfFile | None = None  # that has its debug information, if that is a file of its own
     table: _native.UnwindTable | None = None  # None: nothing of it was needed yet
     problems: list[str] = field(default_factory=list)  # what of it cannot be read, and why
+    jit: JitCode | None = None  # of code in no module
+    jit_descriptor: int = 0  # where a JIT compiler tells of its objects, in the module; 0: none does
     eval_loops: list[tuple[int, int]] = field(default_factory=list)  # addresses in the module [begin, end)
 
     @property
@@ -52,8 +59,12 @@ class _Place:
     """Where a module lies in a process."""
 
     module: CodeModule
-    image: Image
+    image: Image | None  # None: of code in no module, whose addresses are the process's own
     code: list[Mapping]
+
+    @property
+    def bias(self) -> int:
+        return self.image.bias if self.image else 0
 
     def holds(self, pc: int) -> bool:
         return any(mapping.start <= pc < mapping.end for mapping in self.code)
@@ -72,6 +83,7 @@ class CodeBook:
         self._lock = threading.Lock()
         self._numbers: dict[object, CodeModule] = {}
         self._places: dict[int, dict[tuple[str, int, int], _Place | None]] = {}  # by pid
+        self._anonymous: dict[int, CodeModule] = {}  # by pid: for code in no module
         self.modules: dict[int, CodeModule] = {}
 
     def map_of(self, target: Target, pc: int | None = None, within_s: float = 0.0) -> _native.CodeMap:
@@ -88,10 +100,15 @@ class CodeBook:
                 wanted = pc is not None and place.holds(pc)
                 if place.module.table is None and (wanted or time.monotonic() < deadline):
                     self._load(target, place)
+            described = [place.bias + place.module.jit_descriptor for place in places if place.module.jit_descriptor]
             for place in places:
-                bias = place.image.bias  # of a file that claims high addresses for itself it is below 0
+                jit = place.module.jit
+                if jit:
+                    jit.look(target.memory, described)
+                bias = place.bias  # of a file that claims high addresses for itself it is below 0
                 for mapping in place.code:
-                    code.add(mapping.start, mapping.end, bias & _WORD, place.module.number, place.module.table)
+                    table = jit.table_of(mapping) if jit else place.module.table
+                    code.add(mapping.start, mapping.end, bias & _WORD, place.module.number, table)
                 for begin, end in place.module.eval_loops:
                     code.add_eval_loop(bias + begin & _WORD, bias + end & _WORD)
             return code
@@ -100,6 +117,9 @@ class CodeBook:
         """Note that a process has ended, or become another program."""
         with self._lock:
             self._places.pop(pid, None)
+            module = self._anonymous.pop(pid, None)
+            if module and module.jit:
+                module.jit.close()
 
     def close(self) -> None:
         """Let go of the files."""
@@ -109,6 +129,8 @@ class CodeBook:
                     if file:
                         file.close()
                 module.file = module.debug = None
+                if module.jit:
+                    module.jit.close()
 
     def _look(self, target: Target) -> list[_Place]:
         before = self._places.get(target.pid, {})
@@ -121,19 +143,33 @@ class CodeBook:
                 key = (module.path, module.start, module.mappings[0].inode)
                 now[key] = before[key] if key in before else self._place(target, module, code)
         self._places[target.pid] = now
-        return [place for place in now.values() if place]
+        places = [place for place in now.values() if place]
+        known = {mapping for place in places for mapping in place.code}
+        rest = [m for m in mappings if m.perms[2:3] == "x" and m not in known and m.path not in (_VDSO, _VSYSCALL)]
+        # A module's own mappings come last, and hold where they have changed since it was found.
+        return [_Place(self._anonymous_module(target), None, rest), *places] if rest else places
+
+    def _anonymous_module(self, target: Target) -> CodeModule:
+        """Return the module that stands for a process's code in no module: of JIT compilers, and trampolines."""
+        module = self._anonymous.get(target.pid)
+        if module is None:
+            module = self._anonymous[target.pid] = CodeModule(len(self.modules) + 1, ANONYMOUS, None)
+            module.table = _native.UnwindTable.build([])
+            module.jit = JitCode(JitNames(target) if isinstance(target, Process) else None)
+            self.modules[module.number] = module
+        return module
 
     def _place(self, target: Target, module: Module, code: list[Mapping]) -> _Place | None:
         try:
             image = Image(target.memory, module)
         except (ElfError, MemoryReadError):
-            return None  # libffi's trampolines are in a file that is no module
+            return None  # libffi's trampolines are in a file that is no module: code in no module then
         first = module.mappings[0]
         build_id = image.build_id
         key = build_id or (first.dev, first.inode, module.path)
         known = self._numbers.get(key)
         if known is None:
-            known = self._numbers[key] = CodeModule(len(self._numbers) + 1, module.path, build_id)
+            known = self._numbers[key] = CodeModule(len(self.modules) + 1, module.path, build_id)
             self.modules[known.number] = known
         place = _Place(known, image, code)
         if known.table is None and image.symbols(_RUNTIME):
@@ -143,6 +179,7 @@ class CodeBook:
     def _load(self, target: Target, place: _Place) -> None:
         """Open the module's files, which may be gone once the target has ended, and make its table."""
         module, image = place.module, place.image
+        assert image is not None  # code in no module has its table from the start
         with suppress(TargetError, OSError, ElfError, MemoryReadError):
             module.file = _vdso(image) if module.path == _VDSO else target.open_module(image)
         module.debug = debug_file(target, image, module.file)
@@ -154,6 +191,7 @@ class CodeBook:
         if module.file:
             with suppress(ElfError):
                 module.eval_loops = module.file.ranges_of(_EVAL_LOOPS)
+                module.jit_descriptor = module.file.symbols((DESCRIPTOR,)).get(DESCRIPTOR, 0)
 
 
 def _vdso(image: Image) -> ElfFile:

@@ -18,6 +18,7 @@ from weft.target.memory import Memory, read_u32, read_u64
 _PT_LOAD, _PT_DYNAMIC, _PT_NOTE = 1, 2, 4
 _PF_W = 2
 _DT_HASH, _DT_STRTAB, _DT_SYMTAB, _DT_GNU_HASH = 4, 5, 6, 0x6FFFFEF5
+_SHF_EXECINSTR = 4
 _SHT_NOBITS, _SHT_SYMTAB, _SHT_DYNSYM = 8, 2, 11
 _OBJECTS, _FUNCTIONS = (1,), (2, 10)  # STT_OBJECT; STT_FUNC, STT_GNU_IFUNC
 _R_X86_64_RELATIVE = 8
@@ -222,6 +223,7 @@ class Section:
     offset: int
     size: int
     link: int
+    is_code: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,8 +300,16 @@ class ElfFile:
         raw = list(_SECTION_HEADER.iter_unpack(self.read(table, count * size)))
         names = self.read(raw[names_index][4], min(raw[names_index][5], 1 << 20))
         return [
-            Section(names[name : names.find(b"\0", name)].decode("latin-1"), kind, address, offset, length, link)
-            for name, kind, _, address, offset, length, link, *_ in raw
+            Section(
+                names[name : names.find(b"\0", name)].decode("latin-1"),
+                kind,
+                address,
+                offset,
+                length,
+                link,
+                bool(flags & _SHF_EXECINSTR),
+            )
+            for name, kind, flags, address, offset, length, link, *_ in raw
         ]
 
     def section(self, name: str) -> Section | None:
@@ -375,7 +385,11 @@ class ElfFile:
         text, symbols = self._table(kind)
         for at, info, _, section, value, size in _SYMBOL.iter_unpack(symbols):
             if section and info & 15 in types and at < len(text):
-                yield value, size, text[at : text.find(b"\0", at)]
+                yield self._placed(value, section), size, text[at : text.find(b"\0", at)]
+
+    def _placed(self, value: int, _section: int) -> int:
+        """Return the address that a symbol's value means: it is one, but in relocatable objects."""
+        return value
 
     def _named(self, kind: int, names: tuple[str, ...]) -> Iterator[tuple[str, int, int]]:
         """Yield (name, address, size) of those that a table of symbols defines."""
