@@ -58,6 +58,13 @@ CYTHONS = {"cython-0.29": "cython==0.29.*", "cython-3": "cython==3.*"}
 # A JIT compiler, for the version of Python that it says.
 JIT = ("llvmlite-3.13", "llvmlite==0.*", "3.13")
 
+# What targets import, by the version of their Python: the newest wheels that there are for it.
+WHEELS = {
+    **{version: ["greenlet"] for version in ("2.7", "3.6", "3.7", "3.8", "3.10", "3.12", "3.15")},
+    **{version: ["greenlet", "numpy"] for version in ("3.9", "3.11", "3.13", "3.14")},
+}
+PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_24_x86_64", "manylinux2014_x86_64")
+
 
 def say(text: str) -> None:
     """Tell the user, on stderr."""
@@ -129,32 +136,38 @@ def make_tree(tree: Tree, root: list[str]) -> None:
     subprocess.run([*root, "rm", "-rf", "--one-file-system", str(unfinished)], check=False)
 
 
-def install(name: str, requirement: str, *options: str) -> None:
-    """Install a package in a folder of its own."""
+def install(name: str, *requirements: str) -> None:
+    """Install packages in a folder of the cache, under another name until they are whole."""
     folder = CACHE / name
     if folder.exists():
         return
-    say(f"installing {requirement} in {folder}")
+    say(f"making {folder}")
     unfinished = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=CACHE))
+    unfinished.chmod(0o755)
     log = CACHE / f"{name}.log"
-    if run([sys.executable, "-m", "pip", "install", "--target", str(unfinished), *options, requirement], log):
+    if run([sys.executable, "-m", "pip", "install", "--target", str(unfinished), *requirements], log):
         unfinished.rename(folder)
     else:
         say(f"pip failed: see {log}")
+        shutil.rmtree(unfinished)
 
 
-def install_compilers() -> None:
-    """Install what compiles the fixtures of the tests of Cython, and what compiles while it runs."""
+def install_packages_of_targets() -> None:
+    """Install what compiles the fixtures of the tests of Cython, a JIT compiler, and what targets import."""
     for name, requirement in CYTHONS.items():
         install(name, requirement)
     name, requirement, version = JIT
-    install(name, requirement, "--python-version", version, "--only-binary=:all:")
+    install(name, requirement, f"--python-version={version}", "--only-binary=:all:")
+    platforms = [f"--platform={platform}" for platform in PLATFORMS]
+    for version, requirements in WHEELS.items():
+        wheels = [f"--python-version={version}", *platforms, "--only-binary=:all:", "--no-deps"]
+        install(f"packages-{version}", *wheels, *requirements)
 
 
 def main() -> None:
     """Do all the steps."""
     CACHE.mkdir(parents=True, exist_ok=True)
-    install_compilers()
+    install_packages_of_targets()
     if shutil.which("apt-get") is None:
         say("this is no Debian: its packages and chroots are left out")
         return

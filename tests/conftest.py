@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from interpreters import Interpreter, all_interpreters, missing
+from interpreters import CACHE, Interpreter, all_interpreters, missing
 from running import TARGETS, StartTarget, Target, target_env
 
 
@@ -71,6 +71,20 @@ def target_folder() -> Iterator[Callable[[Interpreter], Path]]:
     for tree, copy in copies.items():
         if tree is not None:
             shutil.rmtree(copy)
+
+
+@pytest.fixture
+def packages(interpreter: Interpreter, target_folder: Callable[[Interpreter], Path]) -> Path:
+    """A folder with the packages that scripts/setup_tests.py installs for this version (host path)."""
+    folder = CACHE / "packages-{}.{}".format(*interpreter.minor)
+    if not folder.exists():
+        pytest.skip(f"there is no {folder}")
+    if interpreter.chroot is None:
+        return folder
+    inside = target_folder(interpreter) / folder.name
+    if not inside.exists():
+        shutil.copytree(folder, inside)
+    return inside
 
 
 @pytest.fixture

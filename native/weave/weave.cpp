@@ -92,9 +92,10 @@ void Weaver::pair_by_address(NativeStack& native, std::uint32_t next) {
         }
         const bool expected = is_learned(native.frames[at].cfa - segment.anchor,
                                          native.frames[at].is_return ? native.frames[at].place : CodeMap::Place{});
-        // An activation that is passed over has no segment: it has just begun, or is about to end.
+        // The newest activation may have no segment: it has just begun, or is about to end. No other is passed over.
         const auto passed = std::ranges::lower_bound(activations_, next);
-        const bool skips = !seams_.empty() && passed != activations_.end() && *passed < at;
+        const auto skipped = std::ranges::lower_bound(passed, activations_.end(), at) - passed;
+        const bool skips = skipped > (seams_.empty() ? 1 : 0);
         seams_.push_back({at, expected && !skips ? Proof::kProven : Proof::kOpen});
         next = at + 1;
     }
@@ -141,33 +142,43 @@ bool Weaver::cross_gap(Address anchor, NativeStack& native, CodeMap& code, Stack
     return true;
 }
 
-// Before a greenlet is switched out, its frames are linked past their entry frames (greenlet's expose_frames, 3.12 on). These
-// are still in the activations, and tell where segments end: at the frame that is linked to what the entry frame is.
+// Before a greenlet is switched out, its frames are linked past their entry frames, one after the other (greenlet's
+// expose_frames, 3.12 on), so that several segments look like one. The entry frames are still in the activations, and tell where
+// segments end: at the frame that is linked to what the entry frame is.
 void Weaver::find_segments(const PythonStack& python, const NativeStack& native, StackCopy& words) {
-    std::size_t done = segments_.empty() ? 0 : segments_.back().end;
     if (layout_.frame_owner_shim == kAbsent || distances_.empty() || python.callers.size() != python.frames.size()) {
         return;
     }
     std::size_t budget = kMaxLinks;
+    std::size_t done = 0;
+    auto known = segments_.cbegin();
+    found_.clear();
     for (const std::uint32_t at : activations_) {
-        if (done == python.frames.size()) {
-            return;
-        }
         const Address entry = native.frames[at].cfa - distances_.front().bytes;
+        if (known != segments_.cend() && known->anchor == entry) {
+            done = known->end;
+            found_.push_back(*known++);
+            continue;
+        }
         const auto owner = words.word(entry + layout_.frame_owner);
         const auto previous = words.word(entry + layout_.frame_previous);
         if (!native.frames[at].holds(entry) || !owner || !previous || (*owner & 0xff) < layout_.frame_owner_shim) {
             continue;
         }
-        const auto rest = std::span(python.callers).subspan(done);
+        // The last frame of a segment that is known is linked to the entry frame of its own.
+        const std::size_t last =
+            known != segments_.cend() ? std::max<std::size_t>(known->end, 1) - 1 : python.frames.size();
+        const auto rest = std::span(python.callers).first(last).subspan(std::min(done, last));
         const auto looked_at = rest.first(std::min(rest.size(), budget));
         const auto end = std::ranges::find(looked_at, *previous);
         budget -= static_cast<std::size_t>(end - looked_at.begin());
         if (end != looked_at.end()) {
             done += static_cast<std::size_t>(end - looked_at.begin()) + 1;
-            segments_.push_back({entry, static_cast<std::uint32_t>(done)});
+            found_.push_back({entry, static_cast<std::uint32_t>(done)});
         }
     }
+    found_.insert(found_.end(), known, segments_.cend());
+    segments_.swap(found_);
 }
 
 // Up to 3.10: an activation keeps the pointer to its one frame in a register, or in its stack frame, and nearly always in the

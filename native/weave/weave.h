@@ -90,6 +90,7 @@ class Weaver {
     std::vector<Distance> distances_;
     std::optional<Slot> slot_;
     std::vector<Segment> segments_;           // of the sample at hand
+    std::vector<Segment> found_;              // kept for its memory
     std::vector<Seam> seams_;                 // of the sample at hand: of its first segments
     std::vector<std::uint32_t> activations_;  // native frames whose code is known to be the eval loop's
 };
