@@ -74,11 +74,13 @@ def target_folder() -> Iterator[Callable[[Interpreter], Path]]:
 
 
 @pytest.fixture
-def packages(interpreter: Interpreter, target_folder: Callable[[Interpreter], Path]) -> Path:
+def packages(
+    interpreter: Interpreter, target_folder: Callable[[Interpreter], Path], lack: Callable[[str], NoReturn]
+) -> Path:
     """A folder with the packages that scripts/setup_tests.py installs for this version (host path)."""
     folder = CACHE / "packages-{}.{}".format(*interpreter.minor)
     if not folder.exists():
-        pytest.skip(f"there is no {folder}")
+        lack(f"there is no {folder}")
     if interpreter.chroot is None:
         return folder
     inside = target_folder(interpreter) / folder.name

@@ -124,6 +124,12 @@ void Sampler::set_code(std::uint32_t process, const CodeMap& code) {
     call([&] {
         if (const auto found = processes_.find(process); found != processes_.end()) {
             found->second->code = code;
+            for (const auto& [tid, thread] : found->second->threads) {
+                if (std::exchange(thread->code_lacked, false)) {
+                    thread->blocked.reset();
+                    thread->next_check_ns = 0;
+                }
+            }
         }
     });
 }

@@ -331,6 +331,7 @@ void Sampler::take_still(SampledThread& thread, const SchedStat& before, const T
     } else if (options_.native && native_.loss == Loss::kNoRegisters && !thread.switch_outs) {
         thread.switch_outs.emplace(thread.tid);  // for the next time
     }
+    thread.code_lacked = options_.native && native_.loss == Loss::kNoUnwind;
     thread.blocked = look.stat;
     thread.blocked_ns = now_ns;
     thread.still = Stillness{now_ns, look.stat.switches};

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from interpreters import Interpreter
+import pytest
+from interpreters import Interpreter, all_interpreters
 from recordings import record, woven_stacks_of
 from running import StartTarget
 
+from weft import session
 from weft.sample import FrameFlag, FrameKind, State
 
 SLEEPS = """
@@ -18,6 +20,13 @@ print(json.dumps({"pid": os.getpid()}))
 __import__("sys").stdout.flush()
 while True:
     [1].sort(key=key)
+"""
+
+READS = """
+import json, os
+print(json.dumps({"pid": os.getpid()}))
+__import__("sys").stdout.flush()
+os.read(0, 1)
 """
 
 
@@ -41,3 +50,15 @@ def test_sleeps_in_a_callback(interpreter: Interpreter, start_target: StartTarge
         seams = [frame for frame in sampled.frames if frame.flags & (FrameFlag.COUNTED | FrameFlag.OPEN)]
         assert not seams
     assert sum(s.weight_ns for s in whole) > 0.9 * sum(s.weight_ns for s in stacks) > 0
+
+
+def test_tables_come_late(start_target: StartTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a thread that stays blocked WHEN the C library's table comes only later THEN its stack is told again."""
+    monkeypatch.setattr(session, "_TABLES_TIME", 0.0)
+    (tmp_path / "reads.py").write_text(READS)
+    target = start_target(all_interpreters()[0], tmp_path / "reads.py")
+    stacks = woven_stacks_of(record(target.pid, tmp_path, rate_hz=100, seconds=3))
+    cut = [sampled for sampled in stacks if any(frame.kind is FrameKind.MARKER for frame in sampled.frames)]
+    whole = [sampled for sampled in stacks if sampled not in cut]
+    assert len(whole) == 1 and cut
+    assert whole[0].weight_ns > sum(sampled.weight_ns for sampled in cut)

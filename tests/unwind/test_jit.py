@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from interpreters import CACHE, all_interpreters
@@ -20,9 +22,10 @@ LLVM = CACHE / "llvmlite-3.13"
 INTERPRETERS = [each for each in all_interpreters() if each.minor == (3, 13) and each.chroot is None]
 
 
-@pytest.mark.skipif(not (LLVM.exists() and INTERPRETERS), reason="no llvmlite, or no Python 3.13 that it is for")
-def test_llvm(start_target: StartTarget, tmp_path: Path) -> None:
+def test_llvm(start_target: StartTarget, lack: Callable[[str], NoReturn], tmp_path: Path) -> None:
     """GIVEN code of LLVM's that calls Python THEN its frames are gdb's, by its own unwind information, with names."""
+    if not (LLVM.exists() and INTERPRETERS):
+        lack("no llvmlite, or no Python 3.13 that it is for")
     target = start_target(INTERPRETERS[0], "jitted.py", env={"PYTHONPATH": str(LLVM)})
     (thread,) = json.loads(run_weft("dump", "--json", target.pid).stdout)["threads"]
     jitted = [frame for frame in thread["frames"] if frame.get("module") == "[jit]"]
