@@ -42,9 +42,11 @@ def table_of_file(file: ElfFile) -> _native.UnwindTable:
 def _uncovered(file: ElfFile, table: _native.UnwindTable) -> Iterator[tuple[int, int, bytes]]:
     """Yield (address, end, first bytes) of functions without CFI, as of hand-written kernels; none overlaps another."""
     last = count = 0
-    for address, size, _ in sorted(file.functions()):
-        inside = next((s for s in file.sections if s.is_code and 0 <= address - s.address <= s.size - size), None)
-        if address < last or not size or not inside or table.covers(address) or table.covers(address + size - 1):
+    sections = [section for section in file.sections if section.is_code]
+    functions = [(address, size) for address, size, _ in file.functions() if size and not table.covers(address)]
+    for address, size in sorted(functions):
+        inside = next((s for s in sections if 0 <= address - s.address <= s.size - size), None)
+        if address < last or not inside or table.covers(address + size - 1):
             continue
         last, count = address + size, count + 1
         if count > _MAX_FUNCTIONS:
