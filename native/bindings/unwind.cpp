@@ -55,7 +55,7 @@ struct TableHandle {
     std::shared_ptr<const UnwindTable> table;
 };
 
-TableHandle build(const std::vector<nb::tuple>& sections) {
+TableHandle build(const std::vector<nb::tuple>& sections, const std::vector<nb::tuple>& functions) {
     std::vector<CfiSection> told;
     for (const nb::tuple& section : sections) {
         const auto bytes = nb::cast<nb::bytes>(section[0]);
@@ -63,8 +63,15 @@ TableHandle build(const std::vector<nb::tuple>& sections) {
                         nb::cast<std::uint64_t>(section[1]),
                         nb::cast<bool>(section[2])});
     }
+    std::vector<FunctionCode> code;
+    for (const nb::tuple& function : functions) {
+        const auto bytes = nb::cast<nb::bytes>(function[2]);
+        code.push_back({nb::cast<std::uint64_t>(function[0]),
+                        nb::cast<std::uint64_t>(function[1]),
+                        {static_cast<const std::byte*>(bytes.data()), bytes.size()}});
+    }
     const nb::gil_scoped_release release;  // the tuples keep the bytes
-    return {std::make_shared<const UnwindTable>(UnwindTable::build(told))};
+    return {std::make_shared<const UnwindTable>(UnwindTable::build(told, code))};
 }
 
 nb::dict told(const UnwindRule& rule) {
@@ -144,7 +151,13 @@ void bind_unwind(nb::module_& module) {
     module.def("rule_of_code", &rule_of, nb::arg("code"));
     module.def("unwind", &unwind_all, nb::arg("memory"), nb::arg("code"), nb::arg("registers"));
     nb::class_<TableHandle>(module, "UnwindTable")
-        .def_static("build", &build, nb::arg("sections"))
+        .def_static("build", &build, nb::arg("sections"), nb::arg("functions") = std::vector<nb::tuple>{})
+        .def(
+            "covers",
+            [](const TableHandle& handle, std::uint64_t address) {
+                return handle.table->find(address).cfa != UnwindRule::Cfa::kNone;
+            },
+            nb::arg("address"))
         .def_static(
             "load",
             [](const nb::bytes& bytes) {

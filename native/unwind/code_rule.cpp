@@ -154,7 +154,127 @@ class Straight {
     std::optional<std::int32_t> frame_;              // where the frame pointer that was made in this run points
 };
 
+// Runs the beginning of a function. Hand-written kernels make room, save registers into it, and may align the stack pointer,
+// of which they keep the old value in a register.
+class Prologue {
+   public:
+    explicit Prologue(std::span<const std::byte> code) : code_(code), size_(code.size()) {
+        rule_.cfa = UnwindRule::Cfa::kRegister;
+        rule_.offset = kWord;
+        rule_.by_code = true;
+    }
+
+    std::vector<PrologueRow> run() {
+        std::vector<PrologueRow> rows{{0, rule_}};
+        while (skips({0xf3, 0x0f, 0x1e, 0xfa}) || skips({0xc5, 0xf8, 0x77}) || pushes() || moves() || adjusts()) {
+            rows.push_back({size_ - code_.size(), rule_});
+        }
+        return rows;
+    }
+
+   private:
+    bool skips(std::initializer_list<std::uint8_t> bytes) {
+        if (!begins_with(code_, bytes)) {
+            return false;
+        }
+        code_ = code_.subspan(bytes.size());
+        return true;
+    }
+
+    unsigned at(std::size_t index) const { return std::to_integer<unsigned>(code_[index]); }
+
+    // Where a register was put first, it had its caller's value.
+    void save(Register number, std::int32_t offset) {
+        const auto index = static_cast<std::size_t>(std::ranges::find(kPreserved, number) - kPreserved.begin());
+        if (index < kPreserved.size() && rule_.saved[index].where == Saved::Where::kSame && offset < -kWord) {
+            rule_.saved[index] = {Saved::Where::kAtCfa, Register::kRsp, offset};
+        }
+    }
+
+    bool pushes() {
+        const std::size_t high = begins_with(code_, {0x41}) ? 1 : 0;
+        if (code_.size() <= high || at(high) < 0x50 || at(high) > 0x57 || rule_.base != Register::kRsp) {
+            return false;
+        }
+        const Register number = kByCode[(high * 8) + (at(high) & 7)];
+        rule_.offset += kWord;
+        save(number, -rule_.offset);
+        code_ = code_.subspan(high + 1);
+        return true;
+    }
+
+    // mov between a register and a word above rsp, or mov %rsp to a register.
+    bool moves() {
+        if (code_.size() < 8 || (at(0) != 0x48 && at(0) != 0x4c && at(0) != 0x49)) {
+            return false;
+        }
+        const unsigned kind = at(1);
+        const unsigned mode = at(2) >> 6;
+        if (kind == 0x89 && at(0) != 0x4c && (at(2) & 0xf8) == 0xe0) {  // mov %rsp,reg
+            copy_ = kByCode[(at(0) == 0x49 ? 8 : 0) + (at(2) & 7)];
+            copied_ = rule_.offset;
+            code_ = code_.subspan(3);
+            return rule_.base == Register::kRsp;
+        }
+        if ((kind != 0x89 && kind != 0x8b) || at(0) == 0x49 || (at(2) & 7) != 4 || at(3) != 0x24 || mode == 3) {
+            return false;
+        }
+        std::int32_t offset = 0;
+        if (mode == 1) {
+            offset = (std::to_integer<std::int32_t>(code_[4]) ^ 0x80) - 0x80;
+        } else if (mode == 2) {
+            std::memcpy(&offset, &code_[4], sizeof offset);
+        }
+        const Register number = kByCode[(at(0) == 0x4c ? 8 : 0) + (at(2) >> 3 & 7)];
+        const bool overwrites = kind == 0x8b && (number == rule_.base || number == Register::kRsp || number == copy_);
+        if (offset < 0 || offset > kMostStack || overwrites) {
+            return false;
+        }
+        if (kind == 0x89 && rule_.base == Register::kRsp) {
+            save(number, offset - rule_.offset);
+        }
+        code_ = code_.subspan(mode == 0 ? 4 : mode == 1 ? 5 : 8);
+        return true;
+    }
+
+    // sub or and, of rsp. Behind an and only the copy tells where it was.
+    bool adjusts() {
+        const bool byte = begins_with(code_, {0x48, 0x83});
+        const std::size_t size = byte ? 4 : 7;
+        if ((!byte && !begins_with(code_, {0x48, 0x81})) || code_.size() < size || (at(2) != 0xec && at(2) != 0xe4)) {
+            return false;
+        }
+        std::int32_t by = 0;
+        if (byte) {
+            by = (std::to_integer<std::int32_t>(code_[3]) ^ 0x80) - 0x80;
+        } else {
+            std::memcpy(&by, &code_[3], sizeof by);
+        }
+        if (at(2) == 0xe4) {
+            if (!copy_) {
+                return false;
+            }
+            rule_.base = *copy_;
+            rule_.offset = copied_;
+        } else if (by < 0 || by > kMostStack) {
+            return false;
+        } else if (rule_.base == Register::kRsp) {
+            rule_.offset += by;
+        }
+        code_ = code_.subspan(size);
+        return true;
+    }
+
+    std::span<const std::byte> code_;
+    std::size_t size_;
+    UnwindRule rule_;
+    std::optional<Register> copy_;  // of the stack pointer
+    std::int32_t copied_ = 0;       // how far the CFA lies above it
+};
+
 }  // namespace
+
+std::vector<PrologueRow> rules_of_prologue(std::span<const std::byte> code) { return Prologue(code).run(); }
 
 std::optional<UnwindRule> rule_of_code(std::span<const std::byte> code) { return Straight(code).run(); }
 

@@ -74,7 +74,8 @@ struct UnwindRule {
     };
     Cfa cfa = Cfa::kNone;
     Register base = Register::kRsp;
-    bool signal = false;  // a signal frame: what it interrupted has not called it
+    bool signal = false;   // a signal frame: what it interrupted has not called it
+    bool by_code = false;  // read from the function's beginning: it need not hold to its end
     std::int32_t offset = 0;
     std::int32_t addend = 0;
     Saved return_address{Saved::Where::kAtCfa, Register::kRsp, -8};

@@ -4,11 +4,13 @@
 #include <limits>
 #include <type_traits>
 
+#include "unwind/code_rule.h"
+
 namespace weft {
 
 namespace {
 
-constexpr std::uint32_t kMagic = 0x31747577;    // "wut1": the version is in it
+constexpr std::uint32_t kMagic = 0x32747577;    // "wut2": the version is in it
 constexpr std::uint64_t kMaxSpan = 1ULL << 32;  // of a module's code
 static_assert(RuleTable::kMax <= 1 << 20);      // what a row has room for
 constexpr std::uint32_t kLow = 0xfff;
@@ -34,6 +36,7 @@ void put(std::string& to, const UnwindRule& rule) {
     put(to, rule.cfa);
     put(to, rule.base);
     put(to, rule.signal);
+    put(to, rule.by_code);
     put(to, rule.offset);
     put(to, rule.addend);
     put(to, rule.return_address);
@@ -91,6 +94,7 @@ class Taker {
         rule.cfa = one_of(UnwindRule::Cfa::kPlt);
         rule.base = one_of(Register::kReturn);
         rule.signal = number<std::uint8_t>(1) == 1;
+        rule.by_code = number<std::uint8_t>(1) == 1;
         rule.offset = number<std::int32_t>();
         rule.addend = number<std::int32_t>();
         rule.return_address = saved();
@@ -105,12 +109,26 @@ class Taker {
     bool failed_ = false;
 };
 
+void add_code(const FunctionCode& function, Cfi& cfi) {
+    CfiFunction& added = cfi.functions.emplace_back();
+    added.begin = function.begin;
+    added.end = function.end;
+    added.first_row = cfi.rows.size();
+    for (const PrologueRow& row : rules_of_prologue(function.bytes)) {
+        cfi.rows.push_back({function.begin + row.offset, cfi.rules.intern(row.rule)});
+    }
+    added.rows = cfi.rows.size() - added.first_row;
+}
+
 }  // namespace
 
-UnwindTable UnwindTable::build(std::span<const CfiSection> sections) {
+UnwindTable UnwindTable::build(std::span<const CfiSection> sections, std::span<const FunctionCode> code) {
     Cfi cfi;
     for (const CfiSection& section : sections) {
         read_cfi(section, cfi);
+    }
+    for (const FunctionCode& function : code) {
+        add_code(function, cfi);
     }
     UnwindTable table;
     std::vector<const CfiFunction*> functions;

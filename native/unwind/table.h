@@ -13,6 +13,13 @@
 
 namespace weft {
 
+// A function, and the bytes that it begins with.
+struct FunctionCode {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    std::span<const std::byte> bytes;
+};
+
 // The rules of one module's code, by addresses in the module.
 //
 //   pages   one number for each 4 KiB of code: where its rows begin
@@ -24,7 +31,8 @@ class UnwindTable {
     UnwindTable() = default;
 
     // Of functions that overlap, the one that comes first holds, and sections earlier in `sections` come first.
-    static UnwindTable build(std::span<const CfiSection> sections);
+    // `functions`: such that no section tells of, whose beginnings are read; they must not overlap others.
+    static UnwindTable build(std::span<const CfiSection> sections, std::span<const FunctionCode> functions = {});
 
     // The rule that holds at an instruction.
     const UnwindRule& find(std::uint64_t address) const;

@@ -145,6 +145,9 @@ std::optional<UnwindRule> rule_without_table(StackCopy& words, CodeMap& code, co
     if (auto rule = rule_of_code(ahead); rule && leads_somewhere(*rule)) {
         return rule;
     }
+    if (frame.place.rule->by_code && leads_somewhere(*frame.place.rule)) {
+        return *frame.place.rule;
+    }
     UnwindRule rule = rule_by_frame_pointer(ahead, frame.is_return);
     if (!leads_somewhere(rule)) {
         return std::nullopt;
@@ -169,8 +172,12 @@ void go_on(StackCopy& words, CodeMap& code, RegisterSet registers, bool is_retur
             return;
         }
         std::optional<UnwindRule> found;
-        if (frame.place.rule->cfa == UnwindRule::Cfa::kNone) {
+        if (frame.place.rule->cfa == UnwindRule::Cfa::kNone || frame.place.rule->by_code) {
             found = rule_without_table(words, code, registers, frame);
+            if (!found) {
+                stack.loss = Loss::kNoUnwind;
+                return;
+            }
         }
         const UnwindRule& rule = found ? *found : *frame.place.rule;
         if (rule.cfa == UnwindRule::Cfa::kEnd) {

@@ -217,8 +217,15 @@ class UnwindTable:
     """The unwind rules of one module's code, by addresses as linked."""
 
     @staticmethod
-    def build(sections: Sequence[tuple[bytes, int, bool]]) -> UnwindTable:
-        """Compile CFI: for each section its bytes, its address, and whether it is .eh_frame (or .debug_frame)."""
+    def build(
+        sections: Sequence[tuple[bytes, int, bool]], functions: Sequence[tuple[int, int, bytes]] = ()
+    ) -> UnwindTable:
+        """Compile CFI: for each section its bytes, its address, and whether it is .eh_frame (or .debug_frame).
+
+        functions: (address, end, first bytes) of such without CFI, whose beginnings are read. They must not overlap.
+        """
+    def covers(self, address: int) -> bool:
+        """Whether anything is known of an instruction."""
     @staticmethod
     def load(bytes: bytes) -> UnwindTable | None:
         """What save() gave; None if these bytes are no table of this version, or damaged."""

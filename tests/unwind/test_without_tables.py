@@ -4,48 +4,78 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import ziglang
 from interpreters import Interpreter
 from running import TARGETS, StartTarget
-from weft_command import run_weft
+from weft_command import run_weft, wait_until
 
-FUNCTIONS = ["outlined", "jumped_to", "entry"]  # of lines.c, innermost first: those that have frames
-NO_TABLES = ["-g0", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fno-exceptions"]
+NO_TABLES = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fno-exceptions"]
 
 
-def dumped(interpreter: Interpreter, start_target: StartTarget, folder: Path, *options: str) -> list[dict[str, Any]]:
-    """The frames of a program that blocks in a Python function which such a library has called."""
-    library = (interpreter.chroot / "tmp" if interpreter.chroot else folder) / f"liblines-{folder.name}.so"
+@contextmanager
+def library(interpreter: Interpreter, folder: Path, source: str, *options: str) -> Iterator[str]:
+    """A shared library, as the interpreter sees it."""
+    path = (interpreter.chroot / "tmp" if interpreter.chroot else folder) / f"lib-{folder.name}.so"
     zig = Path(ziglang.__file__).with_name("zig")
-    flags = ["-target", "x86_64-linux-gnu.2.17", "-O2", "-shared", "-fPIC", *NO_TABLES, *options]
-    subprocess.run([zig, "cc", *flags, TARGETS / "lines.c", "-o", library], check=True)
-    try:
-        target = start_target(interpreter, "lines.py", interpreter.inside(library))
-        (thread,) = json.loads(run_weft("dump", "--json", target.pid).stdout)["threads"]
-    finally:
-        library.unlink()
+    flags = ["-target", "x86_64-linux-gnu.2.17", "-O2", "-g0", "-shared", "-fPIC", *options]
+    subprocess.run([zig, "cc", *flags, TARGETS / source, "-o", path], check=True)
+    yield interpreter.inside(path)
+    path.unlink()
+
+
+def frames_of(pid: int) -> list[dict[str, Any]]:
+    """The frames of a program of one thread."""
+    (thread,) = json.loads(run_weft("dump", "--json", pid).stdout)["threads"]
     frames: list[dict[str, Any]] = thread["frames"]
+    return frames
+
+
+def called(interpreter: Interpreter, start_target: StartTarget, folder: Path, *options: str) -> list[dict[str, Any]]:
+    """The frames of a program that blocks in a Python function which a stripped library without tables has called."""
+    with library(interpreter, folder, "lines.c", "-s", *NO_TABLES, *options) as path:
+        frames = frames_of(start_target(interpreter, "lines.py", path).pid)
     assert [frame["function"] for frame in frames if frame["kind"] == "python"] == ["stop", "<module>"]
     return frames
 
 
+def told_by(frames: list[dict[str, Any]]) -> list[tuple[bool, bool]]:
+    """Of each of the library's frames, whether it has a name, and whether its frame pointer told its caller."""
+    own = [frame for frame in frames if "/lib-test_" in frame.get("module", "")]
+    return [(frame["function"] == "entry", frame["by_frame_pointer"]) for frame in own]
+
+
 def test_frame_pointers(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
-    """GIVEN functions that keep a frame pointer and nothing else THEN each is told, and how it was found; what called
-    them is proven as ever."""
-    frames = dumped(interpreter, start_target, tmp_path, "-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer")
-    guessed = [frame["function"] for frame in frames if frame.get("by_frame_pointer")]
-    assert guessed == FUNCTIONS
+    """GIVEN functions that keep a frame pointer, and no symbols but the exported one's THEN each is told, and how it
+    was found; what called them is proven as ever."""
+    frames = called(interpreter, start_target, tmp_path, "-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer")
+    assert told_by(frames) == [(False, True), (False, True), (True, False)]  # outlined, jumped_to, entry
     assert [frame["seam"] for frame in frames if frame.get("seam")] == ["proven", "proven"]
     assert not [frame for frame in frames if frame["kind"] == "marker"]
 
 
 def test_no_frame_pointers(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
     """GIVEN functions that keep none THEN what is told of them is true, and a gap is said to be one."""
-    frames = dumped(interpreter, start_target, tmp_path, "-fomit-frame-pointer")
-    told = [frame["function"] for frame in frames if "liblines" in frame.get("module", "")]
-    assert told in (FUNCTIONS[:1], FUNCTIONS)  # a compiler's short functions are straight to their return
-    gaps = [frame["function"] for frame in frames if frame["kind"] == "marker"]
-    assert bool(gaps) == (told != FUNCTIONS)
+    frames = called(interpreter, start_target, tmp_path, "-fomit-frame-pointer")
+    told = told_by(frames)
+    assert told in ([(False, False)], [(False, False), (False, False), (True, False)])
+    assert len([frame for frame in frames if frame["kind"] == "marker"]) == (1 if len(told) == 1 else 0)
+
+
+@pytest.mark.parametrize("kernel", ["aligned", "saved", "pushed", "plain"])
+def test_kernels(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path, kernel: str) -> None:
+    """GIVEN assembly that saves registers, uses them for something else, and aligns the stack, without a word of it
+    THEN its caller is known, and what the registers held there: the anchors of Python up to 3.10."""
+    with library(interpreter, tmp_path, "kernels.c") as path:
+        target = start_target(interpreter, "kernels.py", path, kernel)
+        wait_until(lambda: Path(f"/proc/{target.pid}/syscall").read_text().startswith("0 0x0 "), "it reads its stdin")
+        frames = frames_of(target.pid)
+    assert [frame["function"] for frame in frames[:2]] == [kernel, f"call_{kernel}"]
+    assert [frame["function"] for frame in frames if frame["kind"] == "python"] == ["run", "<module>"]
+    assert {frame["seam"] for frame in frames if frame.get("seam")} == {"proven"}
+    assert not [frame for frame in frames if frame["kind"] == "marker" or frame.get("by_frame_pointer")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from weft import _native, cache
 from weft.errors import MemoryReadError
 from weft.target.elf import ElfError, ElfFile, Image
@@ -9,6 +11,8 @@ from weft.target.elf import ElfError, ElfFile, Image
 _KIND = "unwind"
 _PT_LOAD, _PT_GNU_EH_FRAME = 1, 0x6474E550
 _PCREL_SDATA4 = 0x1B
+_PROLOGUE = 128  # bytes of a function from which its first rules are made
+_MAX_FUNCTIONS = 1 << 16  # without CFI; OpenBLAS has some thousands
 _MAX_FRAMES = 256 << 20  # bytes of .eh_frame; libtorch has 20 MB
 
 
@@ -30,7 +34,24 @@ def table_of_file(file: ElfFile) -> _native.UnwindTable:
     for name, is_eh in ((".eh_frame", True), (".debug_frame", False)):
         if section := file.section(name):
             sections.append((file.read(section.offset, section.size), section.address, is_eh))
-    return _native.UnwindTable.build(sections)
+    table = _native.UnwindTable.build(sections)
+    functions = list(_uncovered(file, table))
+    return _native.UnwindTable.build(sections, functions) if functions else table
+
+
+def _uncovered(file: ElfFile, table: _native.UnwindTable) -> Iterator[tuple[int, int, bytes]]:
+    """Yield (address, end, first bytes) of functions without CFI, as of hand-written kernels; none overlaps another."""
+    last = count = 0
+    sections = [section for section in file.sections if section.is_code]
+    functions = [(address, size) for address, size, _ in file.functions() if size and not table.covers(address)]
+    for address, size in sorted(functions):
+        inside = next((s for s in sections if 0 <= address - s.address <= s.size - size), None)
+        if address < last or not inside or table.covers(address + size - 1):
+            continue
+        last, count = address + size, count + 1
+        if count > _MAX_FUNCTIONS:
+            return
+        yield address, last, file.read(inside.offset + address - inside.address, min(size, _PROLOGUE))
 
 
 def table_of_image(image: Image) -> _native.UnwindTable:
