@@ -61,7 +61,7 @@ struct SampledThread {
     // Since it was seen blocked with this schedstat; as long as that stands still, so does the thread.
     std::optional<SchedStat> blocked;
     std::uint64_t blocked_ns = 0;
-    bool code_lacked = false;  // then, for its native stack: it is to be looked at again with more
+    bool code_lacked = false;                    // then, for its native stack: it is to be looked at again with more
     std::optional<std::uint64_t> ticked_cpu_ns;  // its CPU time when its clock last ticked
     std::optional<Stillness> still;              // when it was last known not to be on a CPU
     std::uint64_t interrupted_ns = 0;            // when it was told to stop

@@ -115,7 +115,7 @@ void add_code(const FunctionCode& function, Cfi& cfi) {
     added.end = function.end;
     added.first_row = cfi.rows.size();
     for (const PrologueRow& row : rules_of_prologue(function.bytes)) {
-        cfi.rows.push_back({function.begin + row.offset, cfi.rules.intern(row.rule)});
+        cfi.rows.push_back({static_cast<std::uint32_t>(row.offset), cfi.rules.intern(row.rule)});
     }
     added.rows = cfi.rows.size() - added.first_row;
 }

@@ -300,10 +300,10 @@ void stacks_tell_extremes_apart() {
     StackTable table;
     Reader reader;
     NativeFrame last;
-    last.place = {(1U << 13) - 1, (1ULL << 47) - 1, nullptr, nullptr, false};
+    last.place = {(1U << 12) - 1, (1ULL << 47) - 1, nullptr, nullptr, false};
     last.is_return = true;
     NativeFrame beyond = last;  // too many modules: it is told by its address in the process
-    beyond.place.module = 1U << 13;
+    beyond.place.module = 1U << 12;
     beyond.pc = 0x7f0000000001;
     NativeFrame nobodys;
     nobodys.pc = 0x7f0000000002;

@@ -32,7 +32,7 @@ def library(interpreter: Interpreter, folder: Path, source: str, *options: str) 
 def frames_of(pid: int) -> list[dict[str, Any]]:
     """The frames of a program of one thread."""
     (thread,) = json.loads(run_weft("dump", "--json", pid).stdout)["threads"]
-    frames: list[dict[str, Any]] = thread["frames"]
+    frames: list[dict[str, Any]] = [frame for frame in thread["frames"] if frame["kind"] != "kernel"]
     return frames
 
 
