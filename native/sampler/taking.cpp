@@ -287,8 +287,7 @@ void Sampler::account_look(SampledThread& thread, const Look& look) {
 
 // Whether it would feel what a record costs at each switch: some microseconds.
 bool Sampler::switches_often(const SampledThread& thread, const Stillness& now) {
-    return thread.still &&
-           (now.switches - thread.still->switches) * kSeldom > now.at_ns - std::min(now.at_ns, thread.still->at_ns);
+    return thread.rested && (now.switches - thread.rested->switches) * kSeldom > now.at_ns - thread.rested->at_ns;
 }
 
 // Of a blocked thread: all, if they were recorded, or the two that the kernel tells.
@@ -334,7 +333,7 @@ void Sampler::take_still(SampledThread& thread, const SchedStat& before, const T
     thread.code_lacked = options_.native && native_.loss == Loss::kNoUnwind;
     thread.blocked = look.stat;
     thread.blocked_ns = now_ns;
-    thread.still = Stillness{now_ns, look.stat.switches};
+    thread.still = thread.rested = Stillness{now_ns, look.stat.switches};
     ++batch_.account.stacks_still;
     const std::uint32_t stack = intern(thread);
     if (options_.mode == Mode::kGil) {

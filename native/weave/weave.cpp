@@ -1,7 +1,6 @@
 #include "weave/weave.h"
 
 #include <algorithm>
-#include <ranges>
 #include <span>
 
 namespace weft {
@@ -53,8 +52,8 @@ void Weaver::weave(const PythonStack& python, NativeStack& native, CodeMap& code
         pair_by_count();
     }
     lay(python, native, woven);
-    const auto proven = std::ranges::find(std::views::reverse(seams_), Proof::kProven, &Seam::proof).base();
-    const std::size_t confirmed = proven == seams_.begin() ? 0 : std::prev(proven)->native;
+    const auto proven = std::ranges::find(seams_.rbegin(), seams_.rend(), Proof::kProven, &Seam::proof);
+    const std::size_t confirmed = proven == seams_.rend() ? 0 : proven->native;
     woven.unconfirmed = static_cast<std::uint64_t>(
         std::ranges::count(std::span(native.frames).subspan(confirmed), true, &NativeFrame::by_frame_pointer));
 }

@@ -16,7 +16,7 @@ HARNESS = Harness(
     "fuzz_weave.cpp",
     [
         "weave/weave.cpp",
-        *(f"unwind/{name}.cpp" for name in ("cfi", "code_map", "rule", "stack_copy", "table", "unwinder")),
+        *(f"unwind/{name}.cpp" for name in ("cfi", "code_map", "code_rule", "rule", "stack_copy", "table", "unwinder")),
     ],
     512,
 )

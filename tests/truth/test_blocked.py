@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from interpreters import Interpreter, all_interpreters
 from recordings import record, woven_stacks_of
 from running import StartTarget
 
-from weft import session
+from weft import _native, session
 from weft.sample import FrameFlag, FrameKind, State
+from weft.target.code import CodeBook
 
 SLEEPS = """
 import json, os, time
@@ -54,7 +57,14 @@ def test_sleeps_in_a_callback(interpreter: Interpreter, start_target: StartTarge
 
 def test_tables_come_late(start_target: StartTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """GIVEN a thread that stays blocked WHEN the C library's table comes only later THEN its stack is told again."""
+    map_of = CodeBook.map_of
+
+    def slow(book: CodeBook, *arguments: Any, **options: Any) -> _native.CodeMap:
+        time.sleep(0.5)
+        return map_of(book, *arguments, **options)
+
     monkeypatch.setattr(session, "_TABLES_TIME", 0.0)
+    monkeypatch.setattr(CodeBook, "map_of", slow)
     (tmp_path / "reads.py").write_text(READS)
     target = start_target(all_interpreters()[0], tmp_path / "reads.py")
     stacks = woven_stacks_of(record(target.pid, tmp_path, rate_hz=100, seconds=3))

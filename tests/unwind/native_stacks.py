@@ -34,7 +34,9 @@ def gdb_stack(pid: int, folder: Path, root: Path | None) -> list[int]:
 
 def own_stack(pid: int) -> tuple[list[tuple[int, int, int, bool]], str | None]:
     """What the unwinder sees of the first thread."""
-    code = CodeBook().map_of(Process(pid), within_s=60.0)
+    book = CodeBook()
+    code = book.map_of(Process(pid), within_s=60.0)
+    book.close()
     thread = _native.StoppedThread(pid, 5.0)
     try:
         return _native.unwind(_native.ProcessMemory(pid), code, thread.registers)
