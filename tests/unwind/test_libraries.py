@@ -118,7 +118,7 @@ def test_openblas(
 def test_assembly(
     interpreter: Interpreter, library: str, numpy: str, start_target: StartTarget, tmp_path: Path
 ) -> None:
-    """GIVEN a signal that comes in a kernel of OpenBLAS, in assembly whose first instructions alone tell how to unwind it
+    """GIVEN a signal that comes in an assembly kernel of OpenBLAS, whose first instructions alone tell how to unwind it
     THEN its callers are told, and the seam behind them is proven by its address. (gdb goes on with thousands of guesses
     there, or gives up.)"""
     env = {"OPENBLAS_NUM_THREADS": "1", "OPENBLAS_CORETYPE": "Haswell"}
