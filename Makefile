@@ -9,7 +9,7 @@ TOOLS := .venv/.build-requirements
 BUILT := .venv/.built
 CHECKERS := .venv/.check-requirements
 TESTERS := .venv/.test-requirements
-NATIVE := $(wildcard native/*.cpp native/*/*.cpp native/*.h native/*/*.h)
+NATIVE := $(wildcard native/*.cpp native/*/*.cpp native/*.h native/*/*.h bpf/*.c bpf/*.h)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .PHONY: help

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from benchmarks.recorders import PySpy, Recorder, Recording, Run, Target, Weft, running_target
 
@@ -40,46 +41,76 @@ def main() -> None:
         print("The machine is busy: only the ratios mean something, and they not much.")
     with running_target(options.python, 1, 0) as target:
         title = "1 kHz, 30 frames, one busy thread"
-        compare(title, [Weft(), PySpy()], target, options.seconds, options.rounds)
+        compare(title, [*wefts(native=False), PySpy()], target, options.seconds, options.rounds)
         rates(target, options.seconds)
     with running_target(options.python, 1, 0, sorts=SORTS) as target:
         title = "1 kHz, 30 Python and 30 native frames, one busy thread"
-        compare(title, [Weft(native=True), PySpy(native=True)], target, options.seconds, options.rounds)
+        compare(title, [*wefts(native=True), PySpy(native=True)], target, options.seconds, options.rounds)
     threads(options.python, options.seconds)
     file_size(options.python, options.seconds)
 
 
+def wefts(*, native: bool) -> list[Recorder]:
+    """Weft with each collector that this user may use."""
+    collectors = ["ptrace", "bpf"] if os.geteuid() == 0 else ["ptrace"]
+    return [Weft(native=native, collector=collector) for collector in collectors]
+
+
+class Slowed(NamedTuple):
+    """What a target lost under a recorder: the share of its work, and of the time that it had a CPU."""
+
+    work: float
+    off_cpu: float
+
+
 def compare(title: str, recorders: list[Recorder], target: Target, seconds: float, rounds: int) -> None:
-    """Cost and slow-down at 1 kHz."""
+    """Cost and slow-down at 1 kHz.
+
+    A virtual machine's speed may change by a third from one second to the next, and the slow-down with it. The share of
+    the time for which the target was not on a CPU does not; it leaves out what interrupts and cold caches cost.
+    """
     long: dict[str, list[Run]] = {recorder.name: [] for recorder in recorders}
     short: dict[str, list[Run]] = {recorder.name: [] for recorder in recorders}
-    slowed: dict[str, list[float]] = {recorder.name: [] for recorder in recorders}
+    slowed: dict[str, list[Slowed]] = {recorder.name: [] for recorder in recorders}
     for _ in range(rounds):
         for recorder in recorders:
             short[recorder.name].append(Recording(recorder, target, 1000, 1).finish())
-            before = target.work_per_second(seconds / 2)
+            before = target.speed(seconds / 2)
             recording = Recording(recorder, target, 1000, seconds + WARM_UP_S)
-            target.work_per_second(WARM_UP_S)
-            under = target.work_per_second(seconds - 1)
+            target.speed(WARM_UP_S)
+            under = target.speed(seconds - 1)
             long[recorder.name].append(recording.finish())
-            after = target.work_per_second(seconds / 2)
-            slowed[recorder.name].append(1 - 2 * under / (before + after))
+            after = target.speed(seconds / 2)
+            work = 1 - 2 * under.work / (before.work + after.work)
+            slowed[recorder.name].append(Slowed(work, (before.cpu_s + after.cpu_s) / 2 - under.cpu_s))
     rows = [cost_row(name, short[name], long[name], slowed[name]) for name in long]
     table(title, ["", *COST_COLUMNS], rows)
-    own, other = (marginal_us(short[recorder.name], long[recorder.name]) for recorder in recorders)
-    print(f"weft's CPU a sample is {own / other:.3f} of py-spy's.")
+    *own, other = (marginal_us(short[recorder.name], long[recorder.name]) for recorder in recorders)
+    for recorder, cost in zip(recorders, own, strict=False):
+        print(f"The CPU of {recorder.name} a sample is {cost / other:.3f} of py-spy's.")
 
 
-COST_COLUMNS = ["CPU/sample", "without start", "slow-down", "hold median", "longest", "samples", "late", "lost"]
+COST_COLUMNS = [
+    "CPU/sample",
+    "without start",
+    "slow-down",
+    "off CPU",
+    "hold median",
+    "longest",
+    "samples",
+    "late",
+    "lost",
+]
 
 
-def cost_row(name: str, short: list[Run], long: list[Run], slowed: list[float]) -> list[str]:
+def cost_row(name: str, short: list[Run], long: list[Run], slowed: list[Slowed]) -> list[str]:
     last = long[-1]
     return [
         name,
         f"{median(run.cpu_s / max(run.samples, 1) for run in long) * 1e6:.1f} µs",
         f"{marginal_us(short, long):.1f} µs",
-        f"{median(slowed):.1%}",
+        f"{median(each.work for each in slowed):.1%}",
+        f"{median(each.off_cpu for each in slowed):.1%}",
         micros([run.hold_median_s for run in long]),
         micros([run.hold_longest_s for run in long]),
         f"{median(run.samples for run in long):.0f}",

@@ -21,6 +21,14 @@ from weft import Capture
 TARGET = Path(__file__).with_name("target.py")
 
 
+@dataclass(frozen=True)
+class Speed:
+    """How a target got on: the work that it did and the CPU time that it had, a second."""
+
+    work: float
+    cpu_s: float
+
+
 class Target:
     """A running target.py, whose work can be read at any time."""
 
@@ -32,11 +40,17 @@ class Target:
         """How much it has done."""
         return int(struct.unpack_from("=q", self._counter)[0])
 
-    def work_per_second(self, seconds: float) -> float:
+    def cpu_s(self) -> float:
+        """The CPU time that its threads have had (the kernel's Documentation/scheduler/sched-stats.rst)."""
+        files = Path(f"/proc/{self.pid}/task").glob("*/schedstat")
+        return sum(int(file.read_bytes().split()[0]) for file in files) / 1e9
+
+    def speed(self, seconds: float) -> Speed:
         """How fast it is, over so many seconds from now."""
-        before, start = self.work(), time.monotonic()
+        work, cpu_s, start = self.work(), self.cpu_s(), time.monotonic()
         time.sleep(seconds)
-        return (self.work() - before) / (time.monotonic() - start)
+        passed = time.monotonic() - start
+        return Speed((self.work() - work) / passed, (self.cpu_s() - cpu_s) / passed)
 
 
 @contextlib.contextmanager
@@ -72,14 +86,14 @@ class Run:
 class Weft:
     """weft record, of Python's frames alone or of native ones too."""
 
-    def __init__(self, *, native: bool = False) -> None:
-        self.name = "weft" + native * " --native"
-        self._option = "--native" if native else "--no-native"
+    def __init__(self, *, native: bool = False, collector: str = "ptrace") -> None:
+        self.name = f"weft {collector}" + native * " --native"
+        self._options = ["--collector", collector, "--native" if native else "--no-native"]
 
     def command(self, pid: int, rate_hz: int, seconds: float, output: Path) -> list[str]:
         """The command line of a recording."""
         rate, duration = str(rate_hz), str(seconds)
-        weft = [sys.executable, "-m", "weft", "record", self._option]
+        weft = [sys.executable, "-m", "weft", "record", *self._options]
         return [*weft, "-p", str(pid), "-r", rate, "-d", duration, "-f", "weft", "-o", str(output)]
 
     def result(self, output: Path, cpu_s: float) -> Run:

@@ -17,16 +17,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = Path(os.environ.get("WEFT_CACHE") or ROOT / ".cache")
 
-# Compilers for targets that embed Python, a browser for the HTML report, gcore for core files, a /usr/lib/debug.
+# Compilers for libraries and targets, a browser for the HTML report, gcore for core files, a /usr/lib/debug.
 PACKAGES = [
     "clang",
     "libclang-rt-dev",
     "g++",
     "gcc",
+    "rustc",
     "binutils",
     "gdb",
     "libc6-dbg",
     "dwz",
+    "strace",
     "debootstrap",
     "procps",
     "chromium",

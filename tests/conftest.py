@@ -45,6 +45,12 @@ def lack(request: pytest.FixtureRequest) -> Callable[[str], NoReturn]:
     return pytest.fail if request.config.getoption("--all-interpreters") else pytest.skip
 
 
+@pytest.fixture(scope="session")
+def program(lack: Callable[[str], NoReturn]) -> Callable[[str], str]:
+    """The path of a program that a test needs, by its name."""
+    return lambda name: shutil.which(name) or lack(f"there is no {name}")
+
+
 @pytest.fixture
 def interpreter(request: pytest.FixtureRequest, lack: Callable[[str], NoReturn]) -> Interpreter:
     """Each interpreter of the machine in turn."""

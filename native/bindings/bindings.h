@@ -5,6 +5,7 @@
 
 namespace weft {
 
+void bind_bpf(nanobind::module_& module);
 void bind_dump(nanobind::module_& module);
 void bind_memory(nanobind::module_& module);
 void bind_python(nanobind::module_& module);

@@ -1,6 +1,7 @@
 #include "bindings/bindings.h"
 
 NB_MODULE(_native, module) {
+    weft::bind_bpf(module);
     weft::bind_dump(module);
     weft::bind_memory(module);
     weft::bind_python(module);

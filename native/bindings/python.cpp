@@ -134,7 +134,8 @@ class PythonReader {
         std::tie(state.address, state.interpreter, state.pthread) = from;
         PythonStack stack;
         codes_.begin_sample();
-        walker_.walk(begin_look(), state, codes_, stack);
+        Memory& memory = begin_look();
+        walker_.walk(memory, memory, state, codes_, stack);
         return stack;
     }
 

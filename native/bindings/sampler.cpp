@@ -37,7 +37,7 @@ nb::list codes(const Batch& batch) {
 nb::list python_frames(const Batch& batch) {
     nb::list list;
     for (const FrameRow& row : batch.frames) {
-        if (!row.frame.is_native() && !row.frame.is_kernel()) {
+        if (row.frame.is_python()) {
             const PythonFrame frame = row.frame.python();
             list.append(nb::make_tuple(row.id, frame.code, frame.instruction, frame.incomplete));
         }
@@ -118,6 +118,8 @@ nb::dict account(const Batch& batch) {
     values["stacks_truncated"] = totals.stacks_truncated;
     values["stacks_incomplete_frames"] = totals.stacks_incomplete;
     values["stacks_retaken"] = totals.stacks_retaken;
+    values["samples_dropped"] = totals.samples_dropped;
+    values["stacks_in_kernel"] = totals.stacks_in_kernel;
     values["stacks_waiting"] = totals.stacks_waiting;
     values["stacks_still"] = totals.stacks_still;
     values["stacks_moving"] = totals.stacks_moving;
@@ -166,6 +168,15 @@ void bind_sampler(nb::module_& module) {
                 new (self) PythonPlace{to_layout(layout), addresses};
             },
             nb::arg("layout"), nb::arg("addresses"));
+    nb::class_<KernelMaps>(module, "KernelMaps")
+        .def(
+            "__init__",
+            [](KernelMaps* self, int ring, std::size_t ring_bytes, int processes, int caches, std::uint32_t cpus,
+               std::size_t cache_bytes) {
+                new (self) KernelMaps{ring, ring_bytes, processes, caches, cpus, cache_bytes};
+            },
+            nb::kw_only(), nb::arg("ring"), nb::arg("ring_bytes"), nb::arg("processes"), nb::arg("caches"),
+            nb::arg("cpus"), nb::arg("cache_bytes"));
     nb::class_<Batch>(module, "Batch")
         .def_ro("until_ns", &Batch::until_ns)
         .def_ro("finished", &Batch::finished)
@@ -184,11 +195,12 @@ void bind_sampler(nb::module_& module) {
     nb::class_<Sampler>(module, "Sampler")
         .def(
             "__init__",
-            [](Sampler* self, double rate_hz, Mode mode, bool stop_threads, bool follow_processes, bool native) {
-                new (self) Sampler({rate_hz, mode, stop_threads, follow_processes, native});
+            [](Sampler* self, double rate_hz, Mode mode, bool stop_threads, bool follow_processes, bool native,
+               const std::optional<KernelMaps>& kernel) {
+                new (self) Sampler({rate_hz, mode, stop_threads, follow_processes, native, kernel});
             },
             nb::arg("rate_hz"), nb::arg("mode"), nb::arg("stop_threads") = true, nb::arg("follow_processes") = false,
-            nb::arg("native") = false)
+            nb::arg("native") = false, nb::arg("kernel") = nb::none())
         .def("attach", &Sampler::attach, nb::arg("pid"), nb::arg("launching") = false, nb::arg("python") = nb::none(),
              nb::arg("code") = CodeMap(), NoGil())
         .def("set_python", &Sampler::set_python, nb::arg("process"), nb::arg("place"), NoGil())

@@ -8,8 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "abi.h"
 #include "bindings/bindings.h"
 #include "unwind/code_rule.h"
+#include "unwind/kernel_table.h"
 #include "unwind/unwinder.h"
 
 namespace nb = nanobind;
@@ -92,6 +94,21 @@ nb::object rule_of(const nb::bytes& code) {
     return rule ? nb::object(told(*rule)) : nb::none();
 }
 
+// (number of the first page, the first row of each page and the end, rows, rules), as bytes for the maps of bpf/abi.h.
+nb::tuple for_kernel(const TableHandle& handle) {
+    const UnwindTable& table = *handle.table;
+    std::vector<std::uint32_t> pages = table.first_rows();
+    const std::vector<std::uint32_t>& rows = table.all_rows();
+    pages.push_back(static_cast<std::uint32_t>(rows.size()));
+    std::vector<weft_rule> rules;
+    rules.reserve(table.rules().size());
+    for (const UnwindRule& rule : table.rules()) {
+        rules.push_back(packed(rule));
+    }
+    const auto bytes = [](const auto& all) { return nb::bytes(all.data(), all.size() * sizeof all.front()); };
+    return nb::make_tuple(table.first_page(), bytes(pages), bytes(rows), bytes(rules));
+}
+
 nb::dict losses(const TableHandle& handle) {
     const CfiLosses& told = handle.table->losses();
     nb::dict counts;
@@ -118,6 +135,36 @@ nb::tuple unwind_all(Memory& memory, CodeMap& code, const RegisterSet& registers
         frames, stack.loss == Loss::kNone ? nb::none() : nb::cast(kLossNames[static_cast<std::size_t>(stack.loss)]));
 }
 
+void bind_table(nb::module_& module) {
+    nb::class_<TableHandle>(module, "UnwindTable")
+        .def_static("build", &build, nb::arg("sections"), nb::arg("functions") = std::vector<nb::tuple>{})
+        .def(
+            "covers",
+            [](const TableHandle& handle, std::uint64_t address) {
+                return handle.table->find(address).cfa != UnwindRule::Cfa::kNone;
+            },
+            nb::arg("address"))
+        .def_static(
+            "load",
+            [](const nb::bytes& bytes) {
+                std::optional<UnwindTable> table = UnwindTable::load({bytes.c_str(), bytes.size()});
+                return table ? nb::cast(TableHandle{std::make_shared<const UnwindTable>(std::move(*table))})
+                             : nb::none();
+            },
+            nb::arg("bytes"))
+        .def("save",
+             [](const TableHandle& handle) {
+                 const std::string bytes = handle.table->save();
+                 return nb::bytes(bytes.data(), bytes.size());
+             })
+        .def("find", &find, nb::arg("address"))
+        .def_prop_ro("number", [](const TableHandle& handle) { return handle.table->number(); })
+        .def("for_kernel", &for_kernel)
+        .def_prop_ro("losses", &losses)
+        .def_prop_ro("bytes", [](const TableHandle& handle) { return handle.table->bytes(); })
+        .def("__len__", [](const TableHandle& handle) { return handle.table->rows(); });
+}
+
 }  // namespace
 
 void bind_unwind(nb::module_& module) {
@@ -142,39 +189,25 @@ void bind_unwind(nb::module_& module) {
         .def(nb::init<>())
         .def(
             "add",
-            [](CodeMap& code, Address begin, Address end, Address bias, std::uint32_t number,
-               const TableHandle* handle) {
-                code.add(begin, end, bias, number, handle == nullptr ? nullptr : handle->table);
+            [](CodeMap& code, Address begin, Address end, Address bias, std::uint32_t number, const TableHandle* handle,
+               bool anonymous) {
+                code.add(begin, end, bias, number, handle == nullptr ? nullptr : handle->table, anonymous);
             },
-            nb::arg("begin"), nb::arg("end"), nb::arg("bias"), nb::arg("module"), nb::arg("table").none() = nb::none())
-        .def("add_eval_loop", &CodeMap::add_eval_loop, nb::arg("begin"), nb::arg("end"));
+            nb::arg("begin"), nb::arg("end"), nb::arg("bias"), nb::arg("module"), nb::arg("table").none() = nb::none(),
+            nb::kw_only(), nb::arg("anonymous") = false)
+        .def_prop_ro("tables",
+                     [](const CodeMap& code) {
+                         nb::list tables;
+                         for (const CodeMap::Mapped& mapped : code.mapped()) {
+                             tables.append(TableHandle{mapped.table});
+                         }
+                         return tables;
+                     })
+        .def("add_eval_loop", &CodeMap::add_eval_loop, nb::arg("begin"), nb::arg("end"))
+        .def("add_stack_base", &CodeMap::add_stack_base, nb::arg("begin"), nb::arg("end"));
     module.def("rule_of_code", &rule_of, nb::arg("code"));
     module.def("unwind", &unwind_all, nb::arg("memory"), nb::arg("code"), nb::arg("registers"));
-    nb::class_<TableHandle>(module, "UnwindTable")
-        .def_static("build", &build, nb::arg("sections"), nb::arg("functions") = std::vector<nb::tuple>{})
-        .def(
-            "covers",
-            [](const TableHandle& handle, std::uint64_t address) {
-                return handle.table->find(address).cfa != UnwindRule::Cfa::kNone;
-            },
-            nb::arg("address"))
-        .def_static(
-            "load",
-            [](const nb::bytes& bytes) {
-                std::optional<UnwindTable> table = UnwindTable::load({bytes.c_str(), bytes.size()});
-                return table ? nb::cast(TableHandle{std::make_shared<const UnwindTable>(std::move(*table))})
-                             : nb::none();
-            },
-            nb::arg("bytes"))
-        .def("save",
-             [](const TableHandle& handle) {
-                 const std::string bytes = handle.table->save();
-                 return nb::bytes(bytes.data(), bytes.size());
-             })
-        .def("find", &find, nb::arg("address"))
-        .def_prop_ro("losses", &losses)
-        .def_prop_ro("bytes", [](const TableHandle& handle) { return handle.table->bytes(); })
-        .def("__len__", [](const TableHandle& handle) { return handle.table->rows(); });
+    bind_table(module);
 }
 
 }  // namespace weft

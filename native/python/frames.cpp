@@ -34,7 +34,8 @@ void end_segment(PythonStack& stack, Address anchor) {
 
 FrameWalker::FrameWalker(const Runtime& runtime) : runtime_(runtime), layout_(runtime.layout()) {}
 
-void FrameWalker::walk(Memory& memory, const ThreadState& state, CodeTable& codes, PythonStack& stack) {
+void FrameWalker::walk(Memory& memory, Memory& objects, const ThreadState& state, CodeTable& codes,
+                       PythonStack& stack) {
     stack.clear();
     Address address = 0;
     stack.loss = read_thread(memory, state, stack, address);
@@ -57,7 +58,7 @@ void FrameWalker::walk(Memory& memory, const ThreadState& state, CodeTable& code
         if (stack.loss != Loss::kNone) {
             break;
         }
-        visit(memory, address, raw, codes, stack);
+        visit(objects, address, raw, codes, stack);
         whole = raw.ends_whole;
         called_directly_ = raw.owner < layout_.frame_owner_shim && !raw.is_entry;
         address = raw.previous;
@@ -71,7 +72,7 @@ void FrameWalker::walk(Memory& memory, const ThreadState& state, CodeTable& code
 }
 
 // What a frame is to the stack: one of Python's, or the end of a segment.
-void FrameWalker::visit(Memory& memory, Address address, const RawFrame& raw, CodeTable& codes, PythonStack& stack) {
+void FrameWalker::visit(Memory& objects, Address address, const RawFrame& raw, CodeTable& codes, PythonStack& stack) {
     if (raw.owner >= layout_.frame_owner_shim) {
         // 3.15's base frame lies in the thread state: no activation runs it.
         if (address - thread_ >= kMaxThreadBytes) {
@@ -80,7 +81,7 @@ void FrameWalker::visit(Memory& memory, Address address, const RawFrame& raw, Co
         }
     } else {
         const std::size_t before = stack.frames.size();
-        stack.loss = add_frame(memory, raw, codes, stack);
+        stack.loss = add_frame(objects, raw, codes, stack);
         const bool pushed = stack.frames.size() > before;
         if (pushed && present(layout_.frame_owner_shim)) {
             stack.callers.push_back(raw.previous);
@@ -249,7 +250,7 @@ Loss FrameWalker::read_frame(Memory& memory, Address address, RawFrame& frame) {
     return frame.owner > kOwnerLast ? Loss::kNotAFrame : Loss::kNone;
 }
 
-Loss FrameWalker::instruction_offset(Memory& memory, const RawFrame& raw, std::int32_t& offset) {
+Loss FrameWalker::instruction_offset(Memory& objects, const RawFrame& raw, std::int32_t& offset) {
     switch (static_cast<Instruction>(layout_.instruction_kind)) {
         case Instruction::kByteIndex: offset = static_cast<std::int32_t>(raw.instruction); break;
         case Instruction::kUnitIndex: {
@@ -262,10 +263,10 @@ Loss FrameWalker::instruction_offset(Memory& memory, const RawFrame& raw, std::i
             if (raw.tlbc_index > 0 && raw.tlbc_index < kMaxTlbc && present(layout_.code_tlbc)) {
                 // _PyCodeArray (Include/internal/pycore_code.h, 3.14): {Py_ssize_t size; char *entries[]}.
                 Address array = 0;
-                Loss loss = read_pointer(memory, layout_, raw.code + layout_.code_tlbc, array);
+                Loss loss = read_pointer(objects, layout_, raw.code + layout_.code_tlbc, array);
                 if (loss == Loss::kNone) {
                     const Address index = static_cast<Address>(raw.tlbc_index) + 1;
-                    loss = read_pointer(memory, layout_, array + index * layout_.pointer_size, base);
+                    loss = read_pointer(objects, layout_, array + index * layout_.pointer_size, base);
                 }
                 if (loss != Loss::kNone) {
                     return loss;
@@ -283,9 +284,9 @@ Loss FrameWalker::instruction_offset(Memory& memory, const RawFrame& raw, std::i
     return offset < -2 || offset > kMaxBytecode ? Loss::kNotAFrame : Loss::kNone;
 }
 
-Loss FrameWalker::add_frame(Memory& memory, const RawFrame& raw, CodeTable& codes, PythonStack& stack) {
+Loss FrameWalker::add_frame(Memory& objects, const RawFrame& raw, CodeTable& codes, PythonStack& stack) {
     Loss loss = Loss::kNone;
-    const CodeTable::Entry* entry = codes.lookup(memory, raw.code, loss);
+    const CodeTable::Entry* entry = codes.lookup(objects, raw.code, loss);
     if (entry == nullptr) {
         return loss;
     }
@@ -294,7 +295,7 @@ Loss FrameWalker::add_frame(Memory& memory, const RawFrame& raw, CodeTable& code
     }
     PythonFrame frame;
     frame.code = entry->id;
-    loss = instruction_offset(memory, raw, frame.instruction);
+    loss = instruction_offset(objects, raw, frame.instruction);
     if (loss != Loss::kNone) {
         return loss;
     }

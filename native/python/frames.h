@@ -67,8 +67,9 @@ class FrameWalker {
 
     explicit FrameWalker(const Runtime& runtime);
 
-    // Walks the frames of `state` into `stack`, which is emptied first.
-    void walk(Memory& memory, const ThreadState& state, CodeTable& codes, PythonStack& stack);
+    // Walks the frames of `state` into `stack`, which is emptied first. `memory` has the thread's own; what it shares with others,
+    // its code objects, is read in `objects`.
+    void walk(Memory& memory, Memory& objects, const ThreadState& state, CodeTable& codes, PythonStack& stack);
 
    private:
     struct RawFrame {
@@ -90,14 +91,14 @@ class FrameWalker {
         std::vector<std::byte> bytes;
     };
 
-    void visit(Memory& memory, Address address, const RawFrame& raw, CodeTable& codes, PythonStack& stack);
+    void visit(Memory& objects, Address address, const RawFrame& raw, CodeTable& codes, PythonStack& stack);
     void anchor_by_cframes(Memory& memory, Address cframe, PythonStack& stack);
     Loss read_thread(Memory& memory, const ThreadState& state, PythonStack& stack, Address& frame);
     Loss load_chunk(Memory& memory, Address chunk, Address top);
     bool enter_chunk_of(Memory& memory, Address frame);
     Loss read_frame(Memory& memory, Address address, RawFrame& frame);
-    Loss add_frame(Memory& memory, const RawFrame& raw, CodeTable& codes, PythonStack& stack);
-    Loss instruction_offset(Memory& memory, const RawFrame& raw, std::int32_t& offset);
+    Loss add_frame(Memory& objects, const RawFrame& raw, CodeTable& codes, PythonStack& stack);
+    Loss instruction_offset(Memory& objects, const RawFrame& raw, std::int32_t& offset);
 
     const Runtime& runtime_;
     const Layout& layout_;

@@ -34,6 +34,7 @@ namespace weft {
     X(kTraced, "traced")               /* another tracer (gdb, strace) holds the thread */                       \
     X(kBehind, "recorder-behind")      /* batches were not written as fast as they came */                       \
     X(kGilMoved, "gil-moved")          /* mode gil: the GIL changed hands before the stop */                     \
+    X(kNoRoom, "no-room")              /* collector bpf: the kernel has no room for another process */           \
     X(kUnseen, "unseen")               /* time that a thread spent between samples, never caught */
 
 enum class Loss : std::uint8_t {

@@ -59,19 +59,21 @@ struct ProcessLosses {
 
 // Totals since the start of the recording.
 struct Account {
-    std::uint64_t samples_wanted = 0;  // ticks that came due
-    std::uint64_t samples_taken = 0;   // stacks that were taken for them
-    std::uint64_t samples_late = 0;    // ticks that the sampler was too late for
+    std::uint64_t samples_wanted = 0;   // ticks that came due
+    std::uint64_t samples_taken = 0;    // stacks that were taken for them
+    std::uint64_t samples_late = 0;     // ticks that the sampler was too late for
+    std::uint64_t samples_dropped = 0;  // taken by the kernel, of threads that were gone when it told of them
     std::uint64_t stacks_whole = 0;
     std::uint64_t stacks_truncated = 0;
     std::uint64_t stacks_incomplete = 0;  // whole, with a frame that had not started yet
     std::uint64_t stacks_retaken = 0;     // caught between two frames, or on the move, and left to the next tick
     // How they were read, besides by stops:
-    std::uint64_t stacks_waiting = 0;  // while the thread provably waited for the CPU that its reader ran on
-    std::uint64_t stacks_still = 0;    // while it provably was blocked
-    std::uint64_t stacks_moving = 0;   // while it ran, or may have: two readings had to agree
-    std::uint64_t kernel_stacks = 0;   // that show where in the kernel the thread was
-    std::uint64_t kernel_hidden = 0;   // of threads that were in the kernel, which did not tell where
+    std::uint64_t stacks_in_kernel = 0;  // by the kernel, on the thread itself
+    std::uint64_t stacks_waiting = 0;    // while the thread provably waited for the CPU that its reader ran on
+    std::uint64_t stacks_still = 0;      // while it provably was blocked
+    std::uint64_t stacks_moving = 0;     // while it ran, or may have: two readings had to agree
+    std::uint64_t kernel_stacks = 0;     // that show where in the kernel the thread was
+    std::uint64_t kernel_hidden = 0;     // of threads that were in the kernel, which did not tell where
     // Of stacks that were woven:
     std::uint64_t native_whole = 0;      // the native stack reaches the thread's first function
     std::uint64_t native_truncated = 0;  // it does not, or could not be read at all

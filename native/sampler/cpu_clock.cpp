@@ -28,24 +28,6 @@ struct TickHead {
 };
 // so many addresses of the kernel's stack, and RecordedRegisters.
 
-// The bytes of a ring from `tail` on, which may go on at its beginning.
-class RecordReader {
-   public:
-    RecordReader(const char* records, std::uint64_t tail) : records_(records), at_(tail) {}
-
-    template <typename T>
-    void read(T& value) {
-        auto* bytes = reinterpret_cast<char*>(&value);
-        for (std::size_t i = 0; i < sizeof value; ++i) {
-            bytes[i] = records_[at_++ % record_space()];
-        }
-    }
-
-   private:
-    const char* records_;
-    std::uint64_t at_;
-};
-
 bool read_tick(RecordReader record, Tick& tick) {
     TickHead head{};
     record.read(head);
@@ -96,11 +78,12 @@ void TickRing::take(std::vector<Tick>& ticks) {
     const std::uint64_t head = __atomic_load_n(&control->data_head, __ATOMIC_ACQUIRE);
     std::uint64_t tail = control->data_tail;
     while (tail != head) {
-        if (!read_tick({records, tail}, ticks.emplace_back())) {
+        const RecordReader record(records, record_space(), tail);
+        if (!read_tick(record, ticks.emplace_back())) {
             ticks.pop_back();
         }
         perf_event_header header{};
-        RecordReader(records, tail).read(header);
+        RecordReader(record).read(header);
         tail += header.size;
     }
     __atomic_store_n(&control->data_tail, tail, __ATOMIC_RELEASE);
@@ -135,18 +118,9 @@ CpuClock CpuClock::open(pid_t tid, std::uint64_t first_ns, Ticks ticks,
     return clock;
 }
 
-CpuClock::Event* CpuClock::event_on(int cpu) {
-    const auto event = std::ranges::find(events_, cpu, [](const Event& each) { return each.ring->cpu(); });
-    return event == events_.end() ? nullptr : &*event;
-}
-
-std::uint64_t CpuClock::count_tick(int cpu) {
-    Event* event = event_on(cpu);
-    return event == nullptr ? 0 : ++event->ticks;
-}
-
 void CpuClock::set_period(int cpu, std::uint64_t period_ns) {
-    if (const Event* event = event_on(cpu)) {
+    const auto event = std::ranges::find(events_, cpu, [](const Event& each) { return each.ring->cpu(); });
+    if (event != events_.end()) {
         ioctl(event->descriptor.get(), PERF_EVENT_IOC_PERIOD, &period_ns);
     }
 }

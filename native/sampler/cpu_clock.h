@@ -62,20 +62,15 @@ class CpuClock {
     bool valid() const { return !events_.empty(); }
     std::size_t cpus() const { return events_.size(); }
 
-    // How many ticks there have been on a CPU, with this one.
-    std::uint64_t count_tick(int cpu);
-
-    // The period from now on of the ticks on a CPU. To be called on that CPU: another would be interrupted for it.
+    // The period of the ticks on a CPU, which begins when the thread is there next. To be called on that CPU: another would be
+    // interrupted for it.
     void set_period(int cpu, std::uint64_t period_ns);
 
    private:
     struct Event {
         std::shared_ptr<TickRing> ring;
         Descriptor descriptor;
-        std::uint64_t ticks = 0;
     };
-    Event* event_on(int cpu);
-
     std::vector<Event> events_;
 };
 

@@ -15,19 +15,22 @@ namespace {
 
 constexpr int kMaxRounds = 100;  // of looking for tasks that were made while we looked
 constexpr std::uint64_t kNameRounds = 20;
-constexpr std::uint64_t kScanPeriod = 50'000'000;  // ns
+constexpr std::uint64_t kScanPeriod = 50'000'000;       // ns
+constexpr std::uint64_t kLongestFork = 10'000'000'000;  // ns; with 12 GB one takes 0.2 s
 
 }  // namespace
 
-AttachResult Sampler::attach_now(pid_t pid, bool launching, const std::optional<PythonPlace>& python,
-                                 const CodeMap& code) {
+AttachResult Sampler::attach_now(pid_t pid, std::uint32_t parent, bool launching,
+                                 const std::optional<PythonPlace>& python, const CodeMap& code) {
     if (find_process(pid) != nullptr) {
         return AttachResult::kOk;
     }
-    SampledProcess& process = add_process(pid, 0, launching);
+    SampledProcess& process = add_process(pid, parent, launching);
     process.code = code;
     if (python) {
         give_python(process, *python);
+    } else {
+        tell_kernel(process);
     }
     for (const pid_t tid : list_threads(pid)) {
         add_thread(process, tid, SampledThread::Trace::kNot);
@@ -43,11 +46,29 @@ AttachResult Sampler::attach_now(pid_t pid, bool launching, const std::optional<
     }
     ever_attached_ = true;
     if (options_.follow_processes) {
-        for (const pid_t child : list_children(pid)) {
-            static_cast<void>(attach_now(child, false, std::nullopt, {}));  // one that has just ended is no loss
-        }
+        const bool told = options_.stop_threads;  // of each fork that begins from now on
+        process.scan_children_until_ns = told ? monotonic_ns() + kLongestFork : ~std::uint64_t{0};
+        scan_children(process);
     }
     return result;
+}
+
+// Children that nobody told of: those made before we came, and the one of a fork in whose midst the process was seized
+// (kernel/fork.c, kernel_clone() asks at its beginning whether a tracer is to be told). Without a tracer: all.
+void Sampler::scan_children(SampledProcess& process) {
+    std::set<pid_t> children;
+    for (const pid_t child : list_children(process.pid)) {
+        children.insert(child);
+        if (process.children.contains(child)) {
+            continue;
+        }
+        const ThreadStatus status = read_thread_status(child);
+        if (status.tracer == 0 && !status.ended) {
+            // One that ends just now is no loss.
+            static_cast<void>(attach_now(child, process.id, false, std::nullopt, {}));
+        }
+    }
+    process.children = std::move(children);
 }
 
 void Sampler::give_python(SampledProcess& process, const PythonPlace& place) {
@@ -55,6 +76,7 @@ void Sampler::give_python(SampledProcess& process, const PythonPlace& place) {
     process.python = std::make_unique<PythonTarget>(place.layout, place.addresses, next_code_);
     process.python_state = SampledProcess::Python::kFound;
     process.weaver = std::make_unique<Weaver>(place.layout);
+    tell_kernel(process);
 }
 
 void Sampler::tell(const SampledProcess& process, Event::Kind kind, std::int64_t value, std::uint32_t parent) {
@@ -176,6 +198,7 @@ SampledThread* Sampler::add_thread(SampledProcess& process, pid_t tid, SampledTh
 
 void Sampler::scan_processes(std::uint64_t now_ns) {
     std::vector<SampledProcess*> replaced;
+    std::vector<SampledProcess*> parents;
     for (const auto& [id, process] : processes_) {
         if (process->launching || process->next_scan_ns > now_ns) {
             continue;
@@ -183,11 +206,20 @@ void Sampler::scan_processes(std::uint64_t now_ns) {
         process->next_scan_ns = now_ns + kScanPeriod;
         // A tracer is told.
         const std::string image = options_.stop_threads ? std::string() : read_image(process->pid);
+        if (process->image.empty()) {
+            process->image = image;
+        }
         if (!image.empty() && image != process->image) {
             replaced.push_back(process.get());
         } else {
             scan_threads(*process);
+            if (now_ns < process->scan_children_until_ns) {
+                parents.push_back(process.get());
+            }
         }
+    }
+    for (SampledProcess* process : parents) {
+        scan_children(*process);
     }
     for (SampledProcess* process : replaced) {
         replaced_by_exec(*process, SampledThread::Trace::kNot);
@@ -249,6 +281,13 @@ void Sampler::take_stop(pid_t tid, const tracer::Stop& stop) {
         tracer::resume(tid, 0);
         return;
     }
+    if (stop.kind == tracer::Stop::Kind::kNewTask) {
+        // Before it reports by itself, which it does once it gets a processor: all others may have ended by then, and
+        // with the last one the recording.
+        if (const pid_t made = tracer::new_task(tid); made != 0 && !by_tid_.contains(made)) {
+            adopt(made);
+        }
+    }
     // Whatever it stopped for, it stands still now.
     const std::uint64_t seen_ns = monotonic_ns();
     const bool sample = thread->trace == SampledThread::Trace::kInterrupted;
@@ -297,8 +336,8 @@ void Sampler::free_unreported() {
 // A task that the kernel has seized for us because its maker was: a thread, or the first thread of a new process.
 SampledThread* Sampler::adopt(pid_t tid) {
     const ThreadStatus status = read_thread_status(tid);
-    if (status.process == 0) {
-        return nullptr;
+    if (status.process == 0 || status.tracer == 0) {
+        return nullptr;  // it has ended, and that has been reported: before its maker's stop, perhaps
     }
     SampledProcess* process = find_process(status.process);
     if (process == nullptr) {
@@ -314,8 +353,12 @@ SampledThread* Sampler::adopt(pid_t tid) {
 void Sampler::replaced_by_exec(SampledProcess& before, SampledThread::Trace trace) {
     const pid_t pid = before.pid;
     const std::uint32_t parent = before.launching ? 0 : before.id;
+    const std::uint64_t scan_children_until_ns = before.scan_children_until_ns;
+    std::set<pid_t> children = std::move(before.children);
     end_process(before, -1);
     SampledProcess& after = add_process(pid, parent, false);
+    after.scan_children_until_ns = scan_children_until_ns;
+    after.children = std::move(children);
     add_thread(after, pid, trace);
 }
 
@@ -341,8 +384,12 @@ void Sampler::end_process(SampledProcess& process, int status) {
     while (!process.threads.empty()) {
         end_thread(*process.threads.begin()->second);
     }
+    complete_late(process, true);
     if (!process.launching) {
         batch_.losses.push_back({process.id, process.losses});
+    }
+    if (kernel_side_) {
+        kernel_side_->forget(process.pid);
     }
     tell(process, Event::Kind::kProcessEnd, status);
     processes_.erase(process.id);

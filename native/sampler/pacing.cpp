@@ -20,19 +20,20 @@ constexpr std::uint64_t kMillisecond = 1'000'000;
 constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kMaxPause = 100 * kMillisecond;
 constexpr std::uint64_t kRestPeriods = 8;
-// Ticks are shifted by up to an eighth of the period either way, against lockstep with what they measure.
-constexpr std::uint64_t kJitterParts = 8;
 
 bool is_refusal(int error) { return error == EACCES || error == EPERM || error == ENOSYS; }
 
 }  // namespace
 
-std::uint64_t Sampler::jittered(std::uint64_t ns) {
-    const std::uint64_t range = std::max<std::uint64_t>(ns / kJitterParts, 1);
-    return ns - range + random_() % (2 * range);
+std::uint64_t Sampler::between(std::uint64_t least_ns, std::uint64_t most_ns) {
+    return std::uniform_int_distribution<std::uint64_t>(least_ns, most_ns)(random_);
 }
 
-// Sets the timer to the next point of the grid at which somebody is due.
+// From half a period to one and a half. Each is drawn anew: a program whose work has a rhythm near to ours falls into step with a
+// clock that strays less, and is met in the same places again and again.
+std::uint64_t Sampler::drawn_period_ns() { return between(period_ns_ / 2, period_ns_ + period_ns_ / 2); }
+
+// Sets the timer to the wall clock's next tick, or to when somebody is due, if that is later.
 void Sampler::arm_timer(std::uint64_t now_ns) {
     std::uint64_t due = next_publish_ns_;
     for (const auto& [id, process] : processes_) {
@@ -41,16 +42,11 @@ void Sampler::arm_timer(std::uint64_t now_ns) {
             due = std::min(due, thread->next_check_ns);
         }
     }
-    if (options_.mode == Mode::kGil) {
-        due = now_ns;
-    }
-    const bool armed = deadline_ns_ > now_ns;
-    if (armed && due + period_ns_ > grid_ns_) {
+    const std::uint64_t at = options_.mode == Mode::kGil ? next_tick_ns_ : std::max(next_tick_ns_, due);
+    if (deadline_ns_ > now_ns && deadline_ns_ <= at) {
         return;
     }
-    const std::uint64_t from = std::max(due, now_ns);
-    grid_ns_ = from - (from - grid_ns_) % period_ns_ + period_ns_;
-    deadline_ns_ = grid_ns_ - period_ns_ + jittered(period_ns_);
+    deadline_ns_ = at;
     itimerspec timer{};
     timer.it_value.tv_sec = static_cast<time_t>(deadline_ns_ / kSecond);
     timer.it_value.tv_nsec = static_cast<long>(deadline_ns_ % kSecond);
@@ -58,6 +54,8 @@ void Sampler::arm_timer(std::uint64_t now_ns) {
 }
 
 void Sampler::tick(std::uint64_t now_ns) {
+    const std::uint64_t missed = (now_ns - std::min(now_ns, deadline_ns_)) / period_ns_;
+    next_tick_ns_ = deadline_ns_ + missed * period_ns_ + drawn_period_ns();
     scan_processes(now_ns);
     std::vector<SampledThread*> due;
     for (const auto& [id, process] : processes_) {
@@ -77,12 +75,13 @@ void Sampler::tick(std::uint64_t now_ns) {
         return;
     }
     for (SampledThread* thread : due) {
-        check(*thread, now_ns);
+        check(*thread, now_ns, missed);
     }
 }
 
-void Sampler::check(SampledThread& thread, std::uint64_t now_ns) {
-    const std::uint64_t was_due = std::exchange(thread.next_check_ns, now_ns + period_ns_);
+// At a tick of the wall clock, the first after so many that were missed.
+void Sampler::check(SampledThread& thread, std::uint64_t now_ns, std::uint64_t missed) {
+    const bool is_new = std::exchange(thread.next_check_ns, next_tick_ns_) == 0;
     if (thread.trace == SampledThread::Trace::kInterrupted) {
         return;  // its stop is on the way
     }
@@ -105,10 +104,13 @@ void Sampler::check(SampledThread& thread, std::uint64_t now_ns) {
     if (activity.kind == ThreadActivity::Kind::kGone) {
         return;
     }
+    if (kernel_side_) {
+        return;  // its samples come by themselves
+    }
     if (thread.clock.valid()) {
-        // On each CPU it ticks after another period there.
+        // On each CPU it ticks after another period there, which may be one and a half.
         const std::uint64_t patience =
-            own_clock_is_exact(thread) ? (thread.clock.cpus() + 1) * period_ns_ + kSchedulerTick : 2 * period_ns_;
+            own_clock_is_exact(thread) ? (2 * thread.clock.cpus() + 1) * period_ns_ + kSchedulerTick : 2 * period_ns_;
         const std::uint64_t ticked = thread.ticked_cpu_ns.value_or(stat.cpu_ns);
         thread.ticked_cpu_ns = ticked;
         if (stat.cpu_ns < ticked + patience) {
@@ -119,20 +121,21 @@ void Sampler::check(SampledThread& thread, std::uint64_t now_ns) {
             open_clock(thread);  // it may run on other CPUs now; or its reader has not got the CPU
             return;
         }
-    } else if (was_due != 0 && now_ns > was_due + period_ns_) {
-        const std::uint64_t late = (now_ns - was_due) / period_ns_;
-        batch_.account.samples_wanted += late;
-        batch_.account.samples_late += late;
-        thread.process.losses.add(Loss::kLate, late, 0);
+    } else if (missed != 0 && !is_new) {
+        add_late(thread, missed, 0);
     }
     sample_running(thread, now_ns);
 }
 
 // It runs on and on: its own clock will do, and the wall clock only has to find out when it comes to rest. (A thread that
-// runs and blocks in turns is looked at at every tick, or else we would see it run only.)
+// runs and blocks in turns is looked at at every tick, or else we would see it run only; and one whose clock does not tick
+// in the kernel, or that has none.)
 void Sampler::check_later(SampledThread& thread, std::uint64_t now_ns) {
     thread.blocked.reset();
-    if (options_.mode == Mode::kCpu && own_clock_is_exact(thread)) {
+    if (!own_clock_is_exact(thread)) {
+        return;
+    }
+    if (options_.mode == Mode::kCpu) {
         thread.next_check_ns = now_ns + kSecond;  // whether its ticks still come
     } else if (now_ns >= thread.blocks_until_ns) {
         thread.next_check_ns = now_ns + kRestPeriods * period_ns_;
@@ -167,6 +170,9 @@ void Sampler::gil_tick(SampledProcess& process, std::uint64_t now_ns) {
 
 // The clock of a thread that we can sample from now on.
 void Sampler::give_clock(SampledThread& thread) {
+    if (kernel_side_) {
+        return;
+    }
     if (!clocks_refused_ && options_.mode != Mode::kGil && !open_clock(thread)) {
         // Seccomp filters and strict settings refuse the system call as such: do not ask again for every thread.
         clocks_refused_ = is_refusal(errno) && batch_.account.cpu_clocks == 0;
@@ -176,8 +182,10 @@ void Sampler::give_clock(SampledThread& thread) {
 
 bool Sampler::open_clock(SampledThread& thread) {
     const std::vector<std::shared_ptr<TickRing>> rings = readers_.rings_for(thread.tid);
-    // The first ticks come at any time of the period, or a thread that is moved from CPU to CPU would get none for long.
-    const std::uint64_t first_ns = 1 + random_() % period_ns_;
+    // The first ticks come at any time of the period, or a thread that is moved from CPU to CPU would get none for long. Not
+    // at once: until a reader has got the CPU and set the period, they come at this one again and again (one every 30 us was
+    // seen, for 2.5 ms in the kernel).
+    const std::uint64_t first_ns = between(period_ns_ / 4, period_ns_ + period_ns_ / 4);
     const auto all = options_.native ? CpuClock::Ticks::kStacks : CpuClock::Ticks::kAll;
     thread.clock = CpuClock::open(thread.tid, first_ns, user_only_ ? CpuClock::Ticks::kUser : all, rings);
     if (!thread.clock.valid() && !rings.empty() && !user_only_ && is_refusal(errno)) {

@@ -26,7 +26,10 @@ RegisterSet RecordedRegisters::all() const {
     return registers;
 }
 
-std::size_t page_size() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
+std::size_t page_size() {
+    static const auto size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    return size;
+}
 
 perf_event_attr software_event(std::uint64_t config) {
     perf_event_attr attr{};

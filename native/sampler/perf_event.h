@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "memory/descriptor.h"
 #include "unwind/rule.h"
@@ -23,6 +24,27 @@ struct RecordedRegisters {
 };
 
 std::size_t page_size();
+
+// The records of a ring of a power of two of bytes, read from an offset on; they may go on at the ring's beginning.
+// perf pads them to 8 bytes.
+class RecordReader {
+   public:
+    RecordReader(const char* ring, std::size_t size, std::uint64_t at) : ring_(ring), last_(size - 1), at_(at) {}
+
+    template <typename T>
+    void read(T& value) {
+        static_assert(sizeof value % sizeof(std::uint64_t) == 0);
+        auto* bytes = reinterpret_cast<char*>(&value);
+        for (std::size_t i = 0; i < sizeof value; i += sizeof(std::uint64_t), at_ += sizeof(std::uint64_t)) {
+            std::memcpy(bytes + i, ring_ + (at_ & last_), sizeof(std::uint64_t));
+        }
+    }
+
+   private:
+    const char* ring_;
+    std::uint64_t last_;
+    std::uint64_t at_;
+};
 
 perf_event_attr software_event(std::uint64_t config);
 

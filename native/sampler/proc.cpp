@@ -179,6 +179,10 @@ bool ThreadFiles::read_kernel_stack(std::vector<std::string>& functions) const {
 std::string read_image(pid_t pid) {
     const std::string stat = read_file("/proc/" + std::to_string(pid) + "/stat");
     const std::string_view text = stat_fields(stat, kStartCodeField);
+    // Until the new program is mapped, and when the process has let go of its memory (fs/proc/array.c, do_task_stat).
+    if (text.starts_with(" 0 ")) {
+        return {};
+    }
     return std::string(text.substr(0, text.size() - stat_fields(stat, kStackPointerField).size()));
 }
 
@@ -212,6 +216,9 @@ ThreadStatus read_thread_status(pid_t tid) {
     static_cast<void>(next_number(field, told.process));
     field = status_field(status, "\nPPid:");
     static_cast<void>(next_number(field, told.parent));
+    told.ended = status_field(status, "\nState:\t").starts_with('Z');
+    field = status_field(status, "\nTracerPid:");
+    static_cast<void>(next_number(field, told.tracer));
     // NSpid: one number a namespace, the innermost last (kernel 4.1).
     field = status_field(status, "\nNSpid:");
     while (next_number(field, told.inner_tid)) {

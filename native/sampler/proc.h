@@ -60,7 +60,8 @@ class ThreadFiles {
     Descriptor stack_;
 };
 
-// Where the code and the stack of a process begin: other places after each exec(2), as a rule. Empty: gone, or forbidden.
+// Where the code and the stack of a process begin: other places after each exec(2), as a rule. Empty: gone, forbidden, or
+// in the midst of an exec.
 std::string read_image(pid_t pid);
 
 std::vector<pid_t> list_threads(pid_t pid);
@@ -69,8 +70,10 @@ std::string read_thread_name(pid_t pid, pid_t tid);
 
 // What /proc/TID/status says of a thread.
 struct ThreadStatus {
-    pid_t process = 0;  // 0: gone
+    pid_t process = 0;   // 0: gone
+    bool ended = false;  // and nobody has waited for it
     pid_t parent = 0;
+    pid_t tracer = 0;     // 0: none
     pid_t inner_tid = 0;  // its number in its own pid namespace
 };
 ThreadStatus read_thread_status(pid_t tid);

@@ -77,10 +77,11 @@ void PythonTarget::join(PythonThread& thread) const {
     std::ranges::stable_sort(thread.states, std::greater{}, &ThreadState::interpreter_id);
 }
 
-void PythonTarget::walk_states(const PythonThread& thread, const ThreadPosition& position, PythonStack& stack) {
+void PythonTarget::walk_states(Memory& memory, const PythonThread& thread, const ThreadPosition& position,
+                               PythonStack& stack) {
     stack.clear();
     if (threads_.interpreters.size() == 1 && thread.states.size() == 1) {
-        walker_.walk(look_, thread.states.front(), codes_, stack);
+        walker_.walk(memory, look_, thread.states.front(), codes_, stack);
         return;
     }
     // A thread with several interpreters runs one inside the other.
@@ -92,7 +93,7 @@ void PythonTarget::walk_states(const PythonThread& thread, const ThreadPosition&
             break;
         }
         PythonStack& part = parts_.emplace_back();
-        walker_.walk(look_, state, codes_, part);
+        walker_.walk(memory, look_, state, codes_, part);
         frames += part.frames.size();
         const bool main = state.interpreter_id == 0;
         const bool decided = !main && part.anchor != 0 && position.stack_pointer() != 0;
@@ -110,7 +111,8 @@ void PythonTarget::walk_states(const PythonThread& thread, const ThreadPosition&
     }
 }
 
-bool PythonTarget::look(ProcessMemory& memory, PythonThread& thread, ThreadPosition position, PythonStack& stack) {
+bool PythonTarget::look(ProcessMemory& memory, PythonThread& thread, ThreadPosition position, PythonStack& stack,
+                        Memory* of_thread) {
     read_ahead_.begin(memory, thread.plan);
     look_.begin(read_ahead_);
     // Counted by their numbers: a program that makes ever new code objects has them at the same few addresses.
@@ -137,11 +139,11 @@ bool PythonTarget::look(ProcessMemory& memory, PythonThread& thread, ThreadPosit
             position.pthread = state.pthread;
         }
     }
-    walk_states(thread, position, stack);
+    walk_states(of_thread == nullptr ? look_ : *of_thread, thread, position, stack);
     if (stack.loss == Loss::kNoThreadState) {
         list(memory);
         join(thread);
-        walk_states(thread, position, stack);
+        walk_states(of_thread == nullptr ? look_ : *of_thread, thread, position, stack);
     }
     read_ahead_.end(thread.plan);
     thread.empty_looks = thread.states.empty() ? thread.empty_looks + 1 : 0;

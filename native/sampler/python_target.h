@@ -43,7 +43,9 @@ class PythonTarget {
 
     // Reads the Python stack of one thread that does not run meanwhile. Returns false if the thread has no thread state:
     // it has never run Python.
-    bool look(ProcessMemory& memory, PythonThread& thread, ThreadPosition position, PythonStack& stack);
+    // `of_thread`: the thread's own memory at an earlier instant; null: as it is now.
+    bool look(ProcessMemory& memory, PythonThread& thread, ThreadPosition position, PythonStack& stack,
+              Memory* of_thread = nullptr);
 
     // The pthread_self of the thread that holds the GIL, for each GIL that is held.
     std::vector<Address> gil_holders(ProcessMemory& memory);
@@ -63,7 +65,7 @@ class PythonTarget {
    private:
     void list(Memory& memory);
     void join(PythonThread& thread) const;
-    void walk_states(const PythonThread& thread, const ThreadPosition& position, PythonStack& stack);
+    void walk_states(Memory& memory, const PythonThread& thread, const ThreadPosition& position, PythonStack& stack);
     bool may_be_entered_by_others() const;
 
     Runtime runtime_;

@@ -46,16 +46,18 @@ void watch(int epoll, int descriptor, TickRing* ring) {
 
 // The calling thread must take the CPU from whatever runs there, and at once: a fair scheduler may let that have its slice
 // first, for some ms. Ordinary users may not ask for more than fairness. There, a thread that wants short slices may come
-// before others that have slices left (from Linux 6.12 on; kernel/sched/fair.c, PREEMPT_SHORT).
-void take_precedence() {
+// before others that have slices left (from Linux 6.12 on; kernel/sched/fair.c, PREEMPT_SHORT). Whether it is real-time now.
+bool take_precedence() {
     const sched_param lowest{1};
-    if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &lowest) != 0) {
-        sched_attr fair{};
-        fair.size = sizeof fair;
-        fair.sched_policy = SCHED_OTHER;
-        fair.sched_runtime = kShortestSlice;
-        syscall(SYS_sched_setattr, 0, &fair, 0);
+    if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &lowest) == 0) {
+        return true;
     }
+    sched_attr fair{};
+    fair.size = sizeof fair;
+    fair.sched_policy = SCHED_OTHER;
+    fair.sched_runtime = kShortestSlice;
+    syscall(SYS_sched_setattr, 0, &fair, 0);
+    return false;
 }
 
 }  // namespace
@@ -120,12 +122,12 @@ void Readers::run(Reader& reader) const {
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, nullptr);
-    take_precedence();
+    const bool in_real_time = take_precedence();
     prctl(PR_SET_NAME, "weft-reader");
     std::vector<Tick> ticks;
     std::array<epoll_event, kMaxEvents> events;
     for (;;) {
-        const Wake wake;
+        const Wake wake(in_real_time);
         const int count = epoll_wait(reader.epoll.get(), events.data(), kMaxEvents, -1);
         for (int i = 0; i < count; ++i) {
             auto* ring = static_cast<TickRing*>(events[static_cast<std::size_t>(i)].data.ptr);

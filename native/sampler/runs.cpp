@@ -45,12 +45,6 @@ class Reader {
         throw CorruptRuns("a number in runs is too long");
     }
 
-    std::int64_t take_time() {
-        const std::uint64_t value = take();
-        if (value > static_cast<std::uint64_t>(kMaxTime)) throw CorruptRuns("a time in runs is out of range");
-        return static_cast<std::int64_t>(value);
-    }
-
     void skip(std::size_t varints) {
         for (; varints > 0 && next_ != end_; ++next_) varints -= static_cast<std::uint8_t>(*next_) < 0x80 ? 1 : 0;
         if (varints > 0) throw CorruptRuns("runs are cut short");
@@ -90,6 +84,12 @@ T sum(T a, T b) {
     return result;
 }
 
+// In microseconds; `last` is that of the run before, and becomes this one's.
+void take_weight(Reader& reader, std::int64_t& last) {
+    last = sum(last, unzigzag(reader.take()));
+    if (last < 0 || last > kMaxTime) throw CorruptRuns("a time in runs is out of range");
+}
+
 std::uint64_t take_state(Reader& reader) {
     const std::uint64_t state = reader.take();
     if (state >= kRunStates) throw CorruptRuns("runs hold an unknown state");
@@ -119,11 +119,12 @@ void RunEncoder::append(std::int64_t at_ns, std::int64_t weight_ns, std::int64_t
     remainder_ns_ = exact_ns % kMicrosecond;
     if (count_ == 0) at_us_ = start_us_ = at_us - weight_us;
     put(gaps_, zigzag(at_us - at_us_ - weight_us));
-    put(weights_, static_cast<std::uint64_t>(weight_us));
+    put(weights_, zigzag(weight_us - last_weight_us_));
     put(stacks_, zigzag(static_cast<std::int64_t>(stack) - last_stack_));
     put(ticks_, static_cast<std::uint64_t>(ticks));
     put(states_, state);
     at_us_ = at_us;
+    last_weight_us_ = weight_us;
     last_stack_ = static_cast<std::int64_t>(stack);
     ++count_;
 }
@@ -136,6 +137,7 @@ RunEncoder::Batch RunEncoder::take() {
         column->clear();
     }
     count_ = 0;
+    last_weight_us_ = 0;
     last_stack_ = 0;
     return batch;
 }
@@ -144,10 +146,11 @@ std::vector<Run> decode_runs(std::string_view bytes, std::int64_t start_ns) {
     auto [count, column] = split(bytes);
     std::vector<Run> runs(count);
     std::int64_t at_us = floor_us(start_ns);
+    std::int64_t weight_us = 0;
     std::int64_t stack = 0;
     for (auto& run : runs) {
         const std::int64_t gap_us = unzigzag(column[0].take());
-        const std::int64_t weight_us = column[1].take_time();
+        take_weight(column[1], weight_us);
         at_us = sum(sum(at_us, gap_us), weight_us);
         if (at_us > kMaxTime || at_us < -kMaxTime) throw CorruptRuns("a time in runs is out of range");
         run.at_ns = at_us * kMicrosecond;
@@ -163,12 +166,13 @@ RunFold::RunFold() : slots_(64) {}
 
 void RunFold::add(std::string_view bytes) {
     auto [count, column] = split(bytes);
+    std::int64_t weight_us = 0;
     std::int64_t stack = 0;
     for (std::size_t i = 0; i < count; ++i) {
-        const std::int64_t weight_ns = column[1].take_time() * kMicrosecond;
+        take_weight(column[1], weight_us);
         const std::int64_t ticks = take_ticks(column[3]);
         RunTotal& total = slot(take_stack(column[2], stack), take_state(column[4]));
-        total.weight_ns = sum(total.weight_ns, weight_ns);
+        total.weight_ns = sum(total.weight_ns, weight_us * kMicrosecond);
         total.ticks = sum(total.ticks, ticks);
     }
 }

@@ -51,6 +51,7 @@ class RunEncoder {
     std::int64_t start_us_ = 0;      // of the batch
     std::int64_t at_us_ = 0;         // of the last run
     std::int64_t remainder_ns_ = 0;  // of the weights so far, below a microsecond
+    std::int64_t last_weight_us_ = 0;
     std::int64_t last_stack_ = 0;
     std::string gaps_, weights_, stacks_, ticks_, states_;  // the columns, encoded
 };

@@ -67,6 +67,9 @@ Sampler::Sampler(const SamplerOptions& options)
     if (!g_wakeup.compare_exchange_strong(none, wakeup_.get())) {
         throw std::runtime_error("another recording runs in this process");
     }
+    if (options_.kernel) {
+        kernel_side_.emplace(*options_.kernel);
+    }
     watch(epoll_.get(), timer_.get(), kTimerTag);
     watch(epoll_.get(), wakeup_.get(), kWakeupTag);
     thread_ = std::thread([this] { run(); });
@@ -100,7 +103,7 @@ void Sampler::call(const Command& command) {
 
 AttachResult Sampler::attach(pid_t pid, bool launching, const std::optional<PythonPlace>& python, const CodeMap& code) {
     AttachResult result = AttachResult::kGone;
-    call([&] { result = attach_now(pid, launching, python, code); });
+    call([&] { result = attach_now(pid, 0, launching, python, code); });
     return result;
 }
 
@@ -123,13 +126,7 @@ void Sampler::set_no_python(std::uint32_t process) {
 void Sampler::set_code(std::uint32_t process, const CodeMap& code) {
     call([&] {
         if (const auto found = processes_.find(process); found != processes_.end()) {
-            found->second->code = code;
-            for (const auto& [tid, thread] : found->second->threads) {
-                if (std::exchange(thread->code_lacked, false)) {
-                    thread->blocked.reset();
-                    thread->next_check_ns = 0;
-                }
-            }
+            take_code(*found->second, code);
         }
     });
 }
@@ -181,8 +178,8 @@ void Sampler::run() {
     setpriority(PRIO_PROCESS, 0, kNice);
     prctl(PR_SET_NAME, "weft-sampler");
 
-    grid_ns_ = monotonic_ns();
-    next_publish_ns_ = grid_ns_ + kPublishPeriod;
+    next_tick_ns_ = monotonic_ns();
+    next_publish_ns_ = next_tick_ns_ + kPublishPeriod;
     bool going = true;
     std::unique_lock turn(turn_);
     while (going) {
@@ -201,6 +198,7 @@ void Sampler::run() {
         const std::lock_guard lock(mutex_);
         going = !stopping_ && !(ever_attached_ && processes_.empty());
     }
+    take_kernel_samples();
     turn.unlock();
     readers_.stop();
     end_recording();
@@ -216,8 +214,10 @@ void Sampler::wait(std::unique_lock<std::mutex>& turn) {
     sigfillset(&mask);
     sigdelset(&mask, SIGCHLD);
     turn.unlock();
-    const int count = epoll_pwait(epoll_.get(), events.data(), kMaxEvents, -1, &mask);
+    const int count = epoll_pwait(epoll_.get(), events.data(), kMaxEvents,
+                                  kernel_side_ ? static_cast<int>(kRingPauseNs / 1'000'000) : -1, &mask);
     turn.lock();
+    take_kernel_samples();
     sigchld_ = count < 0;  // EINTR
     for (int i = 0; i < count; ++i) {
         const std::uint64_t tag = events[static_cast<std::size_t>(i)].data.u64;
@@ -277,6 +277,9 @@ void Sampler::publish(bool finished) {
     for (const auto& [id, process] : processes_) {
         for (const auto& [tid, thread] : process->threads) {
             collect(*thread);
+        }
+        if (!process->late.empty() && process->late.front().until_ns <= monotonic_ns()) {
+            complete_late(*process, false);
         }
         batch_.losses.push_back({id, process->losses});
     }

@@ -1,8 +1,12 @@
 // The sampler: paces, reads and accounts for every thread of the targets.
 //
 //   pacing.cpp     when a thread is due: its own CPU clock, and the ticks of the wall clock
-//   taking.cpp     one sample: stop or no stop, read, account
+//   taking.cpp     one look at a thread that runs: stop or no stop, and read
+//   kernel_ticks.cpp  the same, where the kernel has looked
+//   resting.cpp    one at a thread that is blocked
 //   weaving.cpp    what a look has seen: woven, and as a number
+//   late.cpp       the same, once its code is known
+//   accounting.cpp what it has come to: a sample with its weight, a loss, or nothing yet
 //   following.cpp  processes and threads that come and go; ptrace's reports
 //   sampler.cpp    the loop around them, and the border to Python's threads
 //
@@ -27,6 +31,8 @@
 
 #include "sampler/batch.h"
 #include "sampler/holds.h"
+#include "sampler/kernel_sample.h"
+#include "sampler/kernel_side.h"
 #include "sampler/readers.h"
 #include "sampler/target.h"
 #include "sampler/tracer.h"
@@ -39,7 +45,8 @@ struct SamplerOptions {
     Mode mode = Mode::kWall;
     bool stop_threads = true;  // false: collector peek
     bool follow_processes = false;
-    bool native = false;  // native stacks too, woven with those of Python
+    bool native = false;               // native stacks too, woven with those of Python
+    std::optional<KernelMaps> kernel;  // collector bpf: the kernel takes the samples of threads that run
 };
 
 enum class AttachResult : std::uint8_t { kOk, kGone, kDenied };
@@ -86,57 +93,82 @@ class Sampler {
     // pacing.cpp
     void arm_timer(std::uint64_t now_ns);
     void tick(std::uint64_t now_ns);
-    void check(SampledThread& thread, std::uint64_t now_ns);
+    void check(SampledThread& thread, std::uint64_t now_ns, std::uint64_t missed);
     void gil_tick(SampledProcess& process, std::uint64_t now_ns);
     void check_later(SampledThread& thread, std::uint64_t now_ns);
     void give_clock(SampledThread& thread);
     bool open_clock(SampledThread& thread);
-    std::uint64_t jittered(std::uint64_t ns);
+    std::uint64_t between(std::uint64_t least_ns, std::uint64_t most_ns);
+    std::uint64_t drawn_period_ns();
     // Whether it is known of every period of its CPU time that it is over.
-    bool own_clock_is_exact(const SampledThread& thread) const { return thread.clock.valid() && !user_only_; }
+    bool own_clock_is_exact(const SampledThread& thread) const {
+        return kernel_side_ || (thread.clock.valid() && !user_only_);
+    }
 
     // taking.cpp
     struct Look {
         bool taken = false;  // stack_ holds the thread's stack
         Loss loss = Loss::kNone;
         SchedStat stat;
+        std::uint64_t at_ns = 0;    // when; 0: now
         bool moving = false;        // the thread may have run meanwhile
         std::uint64_t held_ns = 0;  // how long it has waited for us
     };
     void sample_at_tick(SampledThread& thread, int cpu, const Tick& tick, const Wake& wake);
-    void come_late(SampledThread& thread);
     Look look_at_waiting(SampledThread& thread, int cpu, const Tick& tick, const Wake& wake);
     void sample_running(SampledThread& thread, std::uint64_t now_ns);
     bool seize_late(SampledThread& thread, std::uint64_t now_ns);
     void interrupt(SampledThread& thread);
     bool is_due(SampledThread& thread, std::uint64_t now_ns);
-    bool leave_to_next_tick(SampledThread& thread, Loss loss);
-    Timeline::Claim claim(const SampledThread& thread, bool exact) const;
-    void spare(SampledThread& thread, std::uint64_t spent_ns);
     Look look_at_stopped(SampledThread& thread);
-    void account_hold(SampledThread& thread, const SchedStat& stat, std::uint64_t seen_ns);
-    void account_look(SampledThread& thread, const Look& look);
+    void take_moving(SampledThread& thread);
+    Look look_at(SampledThread& thread, const ThreadPosition& position, PythonStack& stack);
+    Look look_at(SampledThread& thread, const ThreadPosition& position, PythonStack& stack, const KernelSample* sample);
+    bool behind();
+
+    // kernel_ticks.cpp
+    void tell_kernel(SampledProcess& process);
+    void take_kernel_samples();
+    SampledThread* thread_of_kernel_sample();
+    void take_kernel_sample(SampledThread& thread);
+
+    // resting.cpp
     static bool switches_often(const SampledThread& thread, const Stillness& now);
     static RegisterSet registers_at_rest(const SampledThread& thread, const ThreadActivity& activity);
     void take_still(SampledThread& thread, const SchedStat& before, const ThreadActivity& activity);
-    void take_moving(SampledThread& thread);
-    Look look_at(SampledThread& thread, const ThreadPosition& position, PythonStack& stack);
+
+    // accounting.cpp
+    bool leave_to_next_tick(SampledThread& thread, Loss loss);
+    void come_late(SampledThread& thread);
+    void add_late(SampledThread& thread, std::uint64_t ticks, std::uint64_t over_ns);
+    void account_hold(SampledThread& thread, const SchedStat& stat, std::uint64_t seen_ns);
+    void spare(SampledThread& thread, std::uint64_t spent_ns);
+    void account_look(SampledThread& thread, const Look& look);
+    Timeline::Claim claim(const SampledThread& thread, bool exact) const;
     void account_running(SampledThread& thread, std::uint64_t now_ns, const Look& look, std::uint32_t stack);
     void account_holder(SampledThread& thread, std::uint64_t now_ns, std::uint32_t stack);
     void lose(SampledThread& thread, Loss loss);
-    bool behind();
 
     // weaving.cpp
-    void weave(SampledThread& thread, const RegisterSet& registers);
-    void ask_for_code(SampledProcess& process, const NativeFrame& frame);
+    void weave(SampledThread& thread, const RegisterSet& registers, Memory& memory, const KernelSample* sample);
     std::uint32_t intern(SampledThread& thread);
-    void make_keys(SampledThread& thread);
-    void add_kernel_frames(SampledThread& thread);
+    void make_keys();
+    void account_kernel(SampledProcess& process);
+    void account_native(SampledProcess& process);
     void note_kernel(const KernelChain& chain);
     void note_kernel(const std::vector<std::string>& functions);
 
+    // late.cpp
+    static bool lacks_code(const NativeStack& native);  // it ends where code is that we may come to know
+    void ask_for_code(SampledProcess& process, Address pc);
+    void take_code(SampledProcess& process, const CodeMap& code);
+    void keep_for_later(SampledProcess& process, const RegisterSet& registers);
+    std::uint32_t add_late_stack(SampledProcess& process, LateStack late, std::uint32_t root);
+    void complete_late(SampledProcess& process, bool give_up);
+
     // following.cpp
-    AttachResult attach_now(pid_t pid, bool launching, const std::optional<PythonPlace>& python, const CodeMap& code);
+    AttachResult attach_now(pid_t pid, std::uint32_t parent, bool launching, const std::optional<PythonPlace>& python,
+                            const CodeMap& code);
     void give_python(SampledProcess& process, const PythonPlace& place);
     SampledProcess& add_process(pid_t pid, std::uint32_t parent, bool launching);
     void tell(const SampledProcess& process, Event::Kind kind, std::int64_t value, std::uint32_t parent = 0);
@@ -146,6 +178,7 @@ class Sampler {
     SampledThread* add_thread(SampledProcess& process, pid_t tid, SampledThread::Trace trace);
     AttachResult seize_all(SampledProcess& process);
     void scan_processes(std::uint64_t now_ns);
+    void scan_children(SampledProcess& process);
     void scan_threads(SampledProcess& process);
     void take_stops();
     void take_stop(pid_t tid, const tracer::Stop& stop);
@@ -175,14 +208,18 @@ class Sampler {
     bool ending_ = false;         // the recording, and not a thread
     bool sigchld_ = false;        // one has come, and what it tells of has not been taken
     bool kernel_hidden_ = false;  // the thread of the last look was in the kernel, which did not tell where
+    std::optional<KernelSide> kernel_side_;
+    KernelSample kernel_sample_;
     StackTable stacks_;
     PythonStack stack_;
     PythonStack second_look_;
     LimitedMemory native_look_;
     StackCopy stack_copy_;
     NativeStack native_;
-    WovenStack woven_;              // stack_ and native_
-    std::vector<FrameKey> kernel_;  // where in the kernel the thread of the last look was
+    WovenStack woven_;               // stack_ and native_
+    std::optional<LateStack> late_;  // what is to be kept of the last look
+    std::size_t late_bytes_ = 0;     // of the stacks that are kept
+    std::vector<FrameKey> kernel_;   // where in the kernel the thread of the last look was
     KernelNames kernel_names_;
     std::vector<std::string> kernel_functions_;
     std::vector<FrameKey> keys_;
@@ -190,8 +227,8 @@ class Sampler {
     Holds holds_;
 
     std::minstd_rand random_;
-    std::uint64_t grid_ns_ = 0;      // the undisturbed time of the next tick
-    std::uint64_t deadline_ns_ = 0;  // the time that the timer is set to
+    std::uint64_t next_tick_ns_ = 0;  // of the wall clock
+    std::uint64_t deadline_ns_ = 0;   // the time that the timer is set to
     std::uint64_t next_publish_ns_ = 0;
 
     Descriptor epoll_;

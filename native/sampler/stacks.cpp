@@ -77,4 +77,15 @@ std::uint32_t StackTable::intern(std::span<const FrameKey> frames, std::uint32_t
     return parent;
 }
 
+std::uint32_t StackTable::add(std::span<const FrameKey> frames, std::uint32_t parent) {
+    const std::uint32_t stack = next_stack_++;
+    tell_anew(stack, frames, parent);
+    return stack;
+}
+
+void StackTable::tell_anew(std::uint32_t stack, std::span<const FrameKey> frames, std::uint32_t parent) {
+    const std::uint32_t caller = intern(frames.subspan(1), parent);
+    new_stacks_.push_back({stack, caller, intern_frame(frames.front())});
+}
+
 }  // namespace weft

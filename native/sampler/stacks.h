@@ -65,6 +65,7 @@ class FrameKey {
     static FrameKey kernel_name(std::uint32_t name) { return FrameKey(kKernel | 1ULL << 61 | name); }
 
     std::uint64_t number() const { return number_; }
+    bool is_python() const { return number_ >> 63 == 0; }  // or a marker
     bool is_native() const { return (number_ & kKernel) == 1ULL << 63; }
     bool is_kernel() const { return (number_ & kKernel) == kKernel; }
     bool is_marker() const { return number_ >> 32 == 0; }
@@ -109,6 +110,10 @@ class StackTable {
    public:
     // The stack made by pushing `frames` (innermost first) onto the stack `parent`.
     std::uint32_t intern(std::span<const FrameKey> frames, std::uint32_t parent);
+
+    // The same as a stack of its own, which can be told anew: its row comes again, with what it is then.
+    std::uint32_t add(std::span<const FrameKey> frames, std::uint32_t parent);
+    void tell_anew(std::uint32_t stack, std::span<const FrameKey> frames, std::uint32_t parent);
 
     // Rows since the last call.
     std::vector<FrameRow> take_frames() { return std::exchange(new_frames_, {}); }

@@ -55,10 +55,7 @@ std::optional<RegisterSet> SwitchOuts::last() const {
     const char* records = static_cast<const char*>(pages_) + page_size();
     const std::uint64_t head = __atomic_load_n(&control->data_head, __ATOMIC_ACQUIRE);
     SwitchRecord record{};
-    auto* bytes = reinterpret_cast<char*>(&record);
-    for (std::size_t i = 0; i < sizeof record; ++i) {
-        bytes[i] = records[(head + i) % page_size()];
-    }
+    RecordReader(records, page_size(), head).read(record);
     if (record.header.type != PERF_RECORD_SAMPLE || record.header.size != sizeof record) {
         return std::nullopt;
     }

@@ -12,6 +12,7 @@
 
 #include "memory/process.h"
 #include "sampler/cpu_clock.h"
+#include "sampler/late.h"
 #include "sampler/proc.h"
 #include "sampler/python_target.h"
 #include "sampler/switch_outs.h"
@@ -71,10 +72,11 @@ struct SampledThread {
     std::uint64_t spared_until_ns = 0;           // it has been held for long
     // It blocks between its samples, so that ticks of the wall clock have to look for where, at least until then.
     std::uint64_t blocks_until_ns = 0;
-    std::optional<SchedStat> in_stop;  // its account when it was last found in a stop that nobody had told us of
-    int retakes = 0;                   // how often in a row its stack could not be told
-    int blind_looks = 0;               // how often in a row its registers were not known
-    std::uint64_t gil_weight_ns = 0;   // mode gil: the time that its next sample stands for
+    std::uint64_t unseen_blocked_ns = 0;  // of its timeline, when it was last sampled running
+    std::optional<SchedStat> in_stop;     // its account when it was last found in a stop that nobody had told us of
+    int retakes = 0;                      // how often in a row its stack could not be told
+    int blind_looks = 0;                  // how often in a row its registers were not known
+    std::uint64_t gil_weight_ns = 0;      // mode gil: the time that its next sample stands for
 };
 
 struct SampledProcess {
@@ -97,11 +99,16 @@ struct SampledProcess {
     CodeMap code;
     std::unique_ptr<Weaver> weaver = std::make_unique<Weaver>(Layout{});
     std::set<std::uint32_t> code_wanted;  // modules whose tables have been asked for
-    std::uint64_t next_code_ask_ns = 0;   // when code in no module may be asked about again
+    Address code_asked = 0;               // where code in no module was met that has been asked about
+    std::uint64_t next_code_ask_ns = 0;   // when such code may be asked about again
     std::uint64_t code_ask_pause_ns = 0;
+    std::vector<LateStack> late;
     Losses losses;
-    std::uint64_t next_scan_ns = 0;  // for threads that nobody told of
-    std::string image;               // collector peek: read_image(), by which an exec is noticed
+    std::uint64_t next_scan_ns = 0;  // for threads and children that nobody told of
+    // Of a process whose own start nobody told of: until when children of it may be found by scans alone.
+    std::uint64_t scan_children_until_ns = 0;
+    std::set<pid_t> children;  // that scans have found
+    std::string image;         // collector peek: read_image(), by which an exec is noticed
     std::uint64_t scans = 0;
     std::uint64_t gil_tick_ns = 0;  // mode gil: the last tick
     std::map<pid_t, std::unique_ptr<SampledThread>> threads;

@@ -120,6 +120,11 @@ bool registers(pid_t tid, Registers& registers) {
     return true;
 }
 
+pid_t new_task(pid_t tid) {
+    unsigned long made = 0;
+    return ptrace(PTRACE_GETEVENTMSG, tid, nullptr, &made) == 0 ? static_cast<pid_t>(made) : 0;
+}
+
 std::optional<Stop> current_stop(pid_t tid) {
     siginfo_t info{};
     if (ptrace(PTRACE_GETSIGINFO, tid, nullptr, &info) != 0) {

@@ -27,7 +27,7 @@ struct Stop {
         kGroup,      // stopped by SIGSTOP and the like, until SIGCONT comes
         kSignal,     // a signal on its way to the thread
         kExec,
-        kNewTask,  // it has made a thread or a process, which reports by itself
+        kNewTask,  // it has made a thread or a process: new_task()
         kEnd,      // it has ended
     };
     Kind kind = Kind::kEnd;
@@ -50,6 +50,9 @@ Result resume(pid_t tid, int signal);
 Result listen(pid_t tid);  // lets a group stop last, so that SIGCONT ends it as if nobody traced
 Result detach(pid_t tid);
 bool registers(pid_t tid, Registers& registers);
+
+// The task that the thread, in a stop of kind kNewTask, has made; 0: it is gone.
+pid_t new_task(pid_t tid);
 
 // The stop that the thread is in, reported or not; none if it is in none.
 std::optional<Stop> current_stop(pid_t tid);

@@ -12,6 +12,10 @@ namespace {
 constexpr std::size_t kMaxRemembered =
     64;  // states on the stack of DW_CFA_remember_state; compilers nest them one deep
 constexpr std::uint64_t kMaxFunction = 1ULL << 32;
+// The rules that functions share run anew for each of them. Compilers write 5 bytes of these, and one such entry for each
+// object file.
+constexpr std::size_t kMaxShared = 256;
+constexpr std::size_t kMaxCies = 1 << 18;
 constexpr std::size_t kBytesPerRow = 4;  // of .eh_frame, at least; libtorch has 6
 
 // Pointer encodings (Linux Standard Base 5.0, 10.5.1).
@@ -442,7 +446,7 @@ class SectionReader {
             const std::uint64_t id = wide && !section_.eh ? entry.fixed<std::uint64_t>() : entry.fixed<std::uint32_t>();
             const std::uint64_t cie_id = section_.eh ? 0 : wide ? ~std::uint64_t{0} : 0xffffffff;
             if (id == cie_id) {
-                if (const std::optional<Cie> cie = read_cie(entry)) {
+                if (const std::optional<Cie> cie = read_cie(entry); cie && cies_.size() < kMaxCies) {
                     cies_.insert_or_assign(begin, *cie);
                 }
             } else {
@@ -484,7 +488,7 @@ class SectionReader {
                 default: return std::nullopt;
             }
         }
-        if (entry.failed() || data.failed() || cie.code_factor == 0 ||
+        if (entry.failed() || data.failed() || cie.code_factor == 0 || entry.left() > kMaxShared ||
             cie.return_register != static_cast<std::uint64_t>(Register::kReturn)) {
             return std::nullopt;
         }

@@ -5,7 +5,7 @@
 namespace weft {
 
 void CodeMap::add(Address begin, Address end, Address bias, std::uint32_t module,
-                  std::shared_ptr<const UnwindTable> table) {
+                  std::shared_ptr<const UnwindTable> table, bool anonymous) {
     if (begin >= end) {
         return;
     }
@@ -20,7 +20,7 @@ void CodeMap::add(Address begin, Address end, Address bias, std::uint32_t module
             }
         }
     }
-    kept.push_back({{begin, end}, bias, module, std::move(table)});
+    kept.push_back({{begin, end}, bias, module, std::move(table), anonymous});
     std::ranges::sort(kept, {}, [](const Mapping& mapping) { return mapping.range.begin; });
     mappings_ = std::move(kept);
     remembered_.clear();
@@ -29,6 +29,30 @@ void CodeMap::add(Address begin, Address end, Address bias, std::uint32_t module
 void CodeMap::add_eval_loop(Address begin, Address end) {
     eval_loops_.push_back({begin, end});
     remembered_.clear();
+}
+
+void CodeMap::add_stack_base(Address begin, Address end) {
+    stack_bases_.push_back({begin, end});
+    remembered_.clear();
+}
+
+std::vector<CodeMap::Mapped> CodeMap::mapped() const {
+    std::vector<Mapped> all;
+    for (const Mapping& mapping : mappings_) {
+        if (mapping.table != nullptr) {
+            all.push_back({mapping.range.begin, mapping.range.end, mapping.bias, mapping.table});
+        }
+    }
+    return all;
+}
+
+std::vector<std::pair<Address, Address>> CodeMap::eval_loops() const {
+    std::vector<std::pair<Address, Address>> all;
+    all.reserve(eval_loops_.size());
+    for (const Range& range : eval_loops_) {
+        all.emplace_back(range.begin, range.end);
+    }
+    return all;
 }
 
 const CodeMap::Place& CodeMap::find(Address pc) {
@@ -52,12 +76,19 @@ CodeMap::Place CodeMap::search(Address pc) const {
     if (pc >= mapping.range.end) {
         return {};
     }
-    Place place{mapping.module, pc - mapping.bias, mapping.table.get(), nullptr, false};
+    const auto is_among = [&](const std::vector<Range>& ranges) {
+        return std::ranges::any_of(ranges, [&](const Range& range) { return pc >= range.begin && pc < range.end; });
+    };
+    Place place;
+    place.module = mapping.module;
+    place.address = pc - mapping.bias;
+    place.table = mapping.table.get();
     if (place.table != nullptr) {
         place.rule = &place.table->find(place.address);
     }
-    place.eval_loop =
-        std::ranges::any_of(eval_loops_, [&](const Range& range) { return pc >= range.begin && pc < range.end; });
+    place.eval_loop = is_among(eval_loops_);
+    place.stack_base = is_among(stack_bases_);
+    place.anonymous = mapping.anonymous;
     return place;
 }
 

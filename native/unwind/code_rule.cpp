@@ -24,13 +24,67 @@ bool begins_with(std::span<const std::byte> code, std::initializer_list<std::uin
                               [](std::byte have, std::uint8_t want) { return std::to_integer<int>(have) == want; });
 }
 
+// Code that is read from its beginning, instruction by instruction.
+class Code {
+   public:
+    explicit Code(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+    std::size_t size() const { return bytes_.size(); }
+    unsigned at(std::size_t index) const { return std::to_integer<unsigned>(bytes_[index]); }
+    bool begins(std::initializer_list<std::uint8_t> bytes) const { return begins_with(bytes_, bytes); }
+    void take(std::size_t size) { bytes_ = bytes_.subspan(size); }
+
+    bool skips(std::initializer_list<std::uint8_t> bytes) {
+        const bool is_next = begins(bytes);
+        if (is_next) {
+            take(bytes.size());
+        }
+        return is_next;
+    }
+
+    template <typename Operand>
+    struct Instruction {
+        Operand operand;
+        std::size_t size;
+    };
+
+    // An instruction of one byte, `opcode` and the number of a register: push 0x50, pop 0x58.
+    std::optional<Instruction<Register>> on_register(unsigned opcode) const {
+        const std::size_t high = begins({0x41}) ? 1 : 0;
+        if (size() <= high || (at(high) & 0xf8) != opcode) {
+            return std::nullopt;
+        }
+        return Instruction<Register>{kByCode[(high * 8) + (at(high) & 7)], high + 1};
+    }
+
+    // An instruction on the stack pointer with an immediate operand: add 0xc4, and 0xe4, sub 0xec.
+    std::optional<Instruction<std::int32_t>> on_stack_pointer(unsigned operation) const {
+        const bool byte = begins({0x48, 0x83});
+        const std::size_t length = byte ? 4 : 7;
+        if ((!byte && !begins({0x48, 0x81})) || size() < length || at(2) != operation) {
+            return std::nullopt;
+        }
+        return Instruction<std::int32_t>{byte ? signed_byte(3) : signed_word(3), length};
+    }
+
+    std::int32_t signed_byte(std::size_t index) const { return (static_cast<std::int32_t>(at(index)) ^ 0x80) - 0x80; }
+    std::int32_t signed_word(std::size_t index) const {
+        std::int32_t value = 0;
+        std::memcpy(&value, &bytes_[index], sizeof value);
+        return value;
+    }
+
+   private:
+    std::span<const std::byte> bytes_;
+};
+
 // Runs code that does nothing but adjust the stack, as far as its return.
 class Straight {
    public:
     explicit Straight(std::span<const std::byte> code) : code_(code) {}
 
     std::optional<UnwindRule> run() {
-        while (!begins_with(code_, {0xc3})) {  // ret
+        while (!leaves_it()) {
             if (!step()) {
                 return std::nullopt;
             }
@@ -46,53 +100,53 @@ class Straight {
     }
 
    private:
-    bool step() {
-        return skips({0xf3, 0x0f, 0x1e, 0xfa}) ||  // endbr64
-               skips({0x90}) ||                    // nop
-               calls() || pushes_or_pops() || adjusts() || enters() || leaves();
+    // By a return, or by a jump through an address in memory, as the entries of a procedure linkage table do. (lld tells nothing
+    // of those in .eh_frame.)
+    bool leaves_it() const {
+        return code_.begins({0xc3}) ||            // ret
+               code_.begins({0xff, 0x25}) ||      // jmp *disp(%rip)
+               code_.begins({0xf2, 0xff, 0x25});  // bnd jmp *disp(%rip)
     }
 
-    bool skips(std::initializer_list<std::uint8_t> bytes) {
-        if (!begins_with(code_, bytes)) {
-            return false;
-        }
-        code_ = code_.subspan(bytes.size());
-        return true;
+    bool step() {
+        return code_.skips({0xf3, 0x0f, 0x1e, 0xfa}) ||  // endbr64
+               code_.skips({0x90}) ||                    // nop
+               calls() || pushes() || pops() || adjusts() || enters() || leaves();
     }
 
     // What is called leaves the stack pointer and what must be preserved as they are.
     bool calls() {
         for (const std::size_t size : {2U, 3U, 5U}) {
-            const bool direct = size == 5 && begins_with(code_, {0xe8});
-            const bool by_register = size == 2 && begins_with(code_, {0xff}) && code_.size() > 1 &&
-                                     (code_[1] & std::byte{0xf8}) == std::byte{0xd0};
-            const bool by_high = size == 3 && begins_with(code_, {0x41, 0xff}) && code_.size() > 2 &&
-                                 (code_[2] & std::byte{0xf8}) == std::byte{0xd0};
+            const bool direct = size == 5 && code_.begins({0xe8});
+            const bool by_register =
+                size == 2 && code_.begins({0xff}) && code_.size() > 1 && (code_.at(1) & 0xf8) == 0xd0;
+            const bool by_high =
+                size == 3 && code_.begins({0x41, 0xff}) && code_.size() > 2 && (code_.at(2) & 0xf8) == 0xd0;
             if (code_.size() >= size && (direct || by_register || by_high)) {
-                code_ = code_.subspan(size);
+                code_.take(size);
                 return true;
             }
         }
         return false;
     }
 
-    bool pushes_or_pops() {
-        const std::size_t high = begins_with(code_, {0x41}) ? 1 : 0;
-        if (code_.size() <= high) {
+    bool pushes() {
+        const auto push = code_.on_register(0x50);
+        if (!push) {
             return false;
         }
-        const auto byte = std::to_integer<unsigned>(code_[high]);
-        if (byte < 0x50 || byte > 0x5f) {
-            return false;
-        }
-        const Register number = kByCode[(high * 8) + (byte & 7)];
-        code_ = code_.subspan(high + 1);
-        return byte < 0x58 ? push(number) : pop(number);
+        code_.take(push->size);
+        depth_ -= kWord;
+        pushed_[static_cast<std::size_t>(push->operand)] = depth_;
+        return true;
     }
 
-    bool push(Register number) {
-        depth_ -= kWord;
-        pushed_[static_cast<std::size_t>(number)] = depth_;
+    bool pops() {
+        const auto instruction = code_.on_register(0x58);
+        if (!instruction || !pop(instruction->operand)) {
+            return false;
+        }
+        code_.take(instruction->size);
         return true;
     }
 
@@ -108,29 +162,20 @@ class Straight {
     }
 
     bool adjusts() {
-        const bool byte = begins_with(code_, {0x48, 0x83});
-        const std::size_t size = byte ? 4 : 7;
-        if ((!byte && !begins_with(code_, {0x48, 0x81})) || code_.size() < size) {
+        const auto add = code_.on_stack_pointer(0xc4);
+        const auto sub = code_.on_stack_pointer(0xec);
+        const auto& taken = add ? add : sub;
+        if (!taken || taken->operand < -kMostStack || taken->operand > kMostStack) {
             return false;
         }
-        const auto what = std::to_integer<unsigned>(code_[2]);
-        std::int32_t by = 0;
-        if (byte) {
-            by = (std::to_integer<std::int32_t>(code_[3]) ^ 0x80) - 0x80;  // its sign extended
-        } else {
-            std::memcpy(&by, &code_[3], sizeof by);
-        }
-        if ((what != 0xec && what != 0xc4) || by < -kMostStack || by > kMostStack) {
-            return false;
-        }
-        depth_ += what == 0xc4 ? by : -by;  // add, sub
-        code_ = code_.subspan(size);
+        code_.take(taken->size);
+        depth_ += add ? add->operand : -taken->operand;
         return true;
     }
 
     // mov %rsp,%rbp
     bool enters() {
-        if (!skips({0x48, 0x89, 0xe5})) {
+        if (!code_.skips({0x48, 0x89, 0xe5})) {
             return false;
         }
         frame_ = depth_;
@@ -139,7 +184,7 @@ class Straight {
 
     // mov %rbp,%rsp; pop %rbp
     bool leaves() {
-        if (!skips({0xc9})) {
+        if (!code_.skips({0xc9})) {
             return false;
         }
         rule_.base = frame_ ? rule_.base : Register::kRbp;
@@ -147,7 +192,7 @@ class Straight {
         return pop(Register::kRbp);
     }
 
-    std::span<const std::byte> code_;
+    Code code_;
     UnwindRule rule_;
     std::int32_t depth_ = 0;                         // of the stack pointer, from the base
     std::array<std::int32_t, kRegisters> pushed_{};  // where each was pushed
@@ -166,22 +211,18 @@ class Prologue {
 
     std::vector<PrologueRow> run() {
         std::vector<PrologueRow> rows{{0, rule_}};
-        while (skips({0xf3, 0x0f, 0x1e, 0xfa}) || skips({0xc5, 0xf8, 0x77}) || pushes() || moves() || adjusts()) {
+        while (step()) {
             rows.push_back({size_ - code_.size(), rule_});
         }
         return rows;
     }
 
    private:
-    bool skips(std::initializer_list<std::uint8_t> bytes) {
-        if (!begins_with(code_, bytes)) {
-            return false;
-        }
-        code_ = code_.subspan(bytes.size());
-        return true;
+    bool step() {
+        return code_.skips({0xf3, 0x0f, 0x1e, 0xfa}) ||  // endbr64
+               code_.skips({0xc5, 0xf8, 0x77}) ||        // vzeroupper
+               pushes() || moves() || makes_room() || aligns();
     }
-
-    unsigned at(std::size_t index) const { return std::to_integer<unsigned>(code_[index]); }
 
     // Where a register was put first, it had its caller's value.
     void save(Register number, std::int32_t offset) {
@@ -192,40 +233,40 @@ class Prologue {
     }
 
     bool pushes() {
-        const std::size_t high = begins_with(code_, {0x41}) ? 1 : 0;
-        if (code_.size() <= high || at(high) < 0x50 || at(high) > 0x57 || rule_.base != Register::kRsp) {
+        const auto push = code_.on_register(0x50);
+        if (!push || rule_.base != Register::kRsp) {
             return false;
         }
-        const Register number = kByCode[(high * 8) + (at(high) & 7)];
+        code_.take(push->size);
         rule_.offset += kWord;
-        save(number, -rule_.offset);
-        code_ = code_.subspan(high + 1);
+        save(push->operand, -rule_.offset);
         return true;
     }
 
     // mov between a register and a word above rsp, or mov %rsp to a register.
     bool moves() {
-        if (code_.size() < 8 || (at(0) != 0x48 && at(0) != 0x4c && at(0) != 0x49)) {
+        if (code_.size() < 8 || (code_.at(0) != 0x48 && code_.at(0) != 0x4c && code_.at(0) != 0x49)) {
             return false;
         }
-        const unsigned kind = at(1);
-        const unsigned mode = at(2) >> 6;
-        if (kind == 0x89 && at(0) != 0x4c && (at(2) & 0xf8) == 0xe0) {  // mov %rsp,reg
-            copy_ = kByCode[(at(0) == 0x49 ? 8 : 0) + (at(2) & 7)];
+        const unsigned prefix = code_.at(0);
+        const unsigned kind = code_.at(1);
+        const unsigned operands = code_.at(2);
+        if (kind == 0x89 && prefix != 0x4c && (operands & 0xf8) == 0xe0) {  // mov %rsp,reg
+            if (rule_.base != Register::kRsp) {
+                return false;
+            }
+            copy_ = kByCode[(prefix == 0x49 ? 8 : 0) + (operands & 7)];
             copied_ = rule_.offset;
-            code_ = code_.subspan(3);
-            return rule_.base == Register::kRsp;
+            code_.take(3);
+            return true;
         }
-        if ((kind != 0x89 && kind != 0x8b) || at(0) == 0x49 || (at(2) & 7) != 4 || at(3) != 0x24 || mode == 3) {
+        const unsigned mode = operands >> 6;
+        const bool on_stack = (operands & 7) == 4 && code_.at(3) == 0x24 && mode != 3;
+        if ((kind != 0x89 && kind != 0x8b) || prefix == 0x49 || !on_stack) {
             return false;
         }
-        std::int32_t offset = 0;
-        if (mode == 1) {
-            offset = (std::to_integer<std::int32_t>(code_[4]) ^ 0x80) - 0x80;
-        } else if (mode == 2) {
-            std::memcpy(&offset, &code_[4], sizeof offset);
-        }
-        const Register number = kByCode[(at(0) == 0x4c ? 8 : 0) + (at(2) >> 3 & 7)];
+        const std::int32_t offset = mode == 0 ? 0 : mode == 1 ? code_.signed_byte(4) : code_.signed_word(4);
+        const Register number = kByCode[(prefix == 0x4c ? 8 : 0) + (operands >> 3 & 7)];
         const bool overwrites = kind == 0x8b && (number == rule_.base || number == Register::kRsp || number == copy_);
         if (offset < 0 || offset > kMostStack || overwrites) {
             return false;
@@ -233,39 +274,33 @@ class Prologue {
         if (kind == 0x89 && rule_.base == Register::kRsp) {
             save(number, offset - rule_.offset);
         }
-        code_ = code_.subspan(mode == 0 ? 4 : mode == 1 ? 5 : 8);
+        code_.take(mode == 0 ? 4 : mode == 1 ? 5 : 8);
         return true;
     }
 
-    // sub or and, of rsp. Behind an and only the copy tells where it was.
-    bool adjusts() {
-        const bool byte = begins_with(code_, {0x48, 0x83});
-        const std::size_t size = byte ? 4 : 7;
-        if ((!byte && !begins_with(code_, {0x48, 0x81})) || code_.size() < size || (at(2) != 0xec && at(2) != 0xe4)) {
+    bool makes_room() {
+        const auto sub = code_.on_stack_pointer(0xec);
+        if (!sub || sub->operand < 0 || sub->operand > kMostStack) {
             return false;
         }
-        std::int32_t by = 0;
-        if (byte) {
-            by = (std::to_integer<std::int32_t>(code_[3]) ^ 0x80) - 0x80;
-        } else {
-            std::memcpy(&by, &code_[3], sizeof by);
-        }
-        if (at(2) == 0xe4) {
-            if (!copy_) {
-                return false;
-            }
-            rule_.base = *copy_;
-            rule_.offset = copied_;
-        } else if (by < 0 || by > kMostStack) {
-            return false;
-        } else if (rule_.base == Register::kRsp) {
-            rule_.offset += by;
-        }
-        code_ = code_.subspan(size);
+        code_.take(sub->size);
+        rule_.offset += rule_.base == Register::kRsp ? sub->operand : 0;
         return true;
     }
 
-    std::span<const std::byte> code_;
+    // Behind an and only the copy tells where the stack pointer was.
+    bool aligns() {
+        const auto align = code_.on_stack_pointer(0xe4);
+        if (!align || !copy_) {
+            return false;
+        }
+        code_.take(align->size);
+        rule_.base = *copy_;
+        rule_.offset = copied_;
+        return true;
+    }
+
+    Code code_;
     std::size_t size_;
     UnwindRule rule_;
     std::optional<Register> copy_;  // of the stack pointer

@@ -15,6 +15,7 @@ class Cursor {
     Cursor(Bytes bytes, std::uint64_t address) : bytes_(bytes), address_(address) {}
 
     bool at_end() const { return at_ >= bytes_.size(); }
+    std::size_t left() const { return bytes_.size() - at_; }
     bool failed() const { return failed_; }  // a read went beyond the end, or met what it cannot decode
     std::uint64_t address() const { return address_ + at_; }
 

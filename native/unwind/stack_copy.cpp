@@ -33,6 +33,11 @@ std::optional<std::uint64_t> StackCopy::word(Address address) {
     return value;
 }
 
+std::span<const std::byte> StackCopy::bytes(std::size_t most) {
+    extend(most);
+    return std::span(bytes_).first(std::min(most, size_));
+}
+
 // To `to` bytes at least, and twice as many as before: the deeper a stack is, the deeper it may be.
 bool StackCopy::extend(Address to) {
     while (!ends_ && size_ < to) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "memory/memory.h"
@@ -19,6 +20,9 @@ class StackCopy {
     std::optional<std::uint64_t> word(Address address);
 
     ReadResult result() const { return result_; }  // of the last word
+
+    // The first `most` bytes of it, or as many as there are.
+    std::span<const std::byte> bytes(std::size_t most);
 
    private:
     static constexpr std::size_t kFirst = 16 << 10;

@@ -1,7 +1,9 @@
 #include "unwind/table.h"
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
+#include <numeric>
 #include <type_traits>
 
 #include "unwind/code_rule.h"
@@ -11,7 +13,7 @@ namespace weft {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x32747577;    // "wut2": the version is in it
-constexpr std::uint64_t kMaxSpan = 1ULL << 32;  // of a module's code
+constexpr std::uint64_t kMaxSpan = 1ULL << 30;  // of a module's code; calls reach 2 GiB, libtorch_cpu has 0.2
 static_assert(RuleTable::kMax <= 1 << 20);      // what a row has room for
 constexpr std::uint32_t kLow = 0xfff;
 
@@ -143,6 +145,11 @@ UnwindTable UnwindTable::build(std::span<const CfiSection> sections, std::span<c
     return table;
 }
 
+std::uint32_t UnwindTable::next_number() {
+    static std::atomic<std::uint32_t> last{0};
+    return ++last;
+}
+
 void UnwindTable::fill(const Cfi& cfi, const std::vector<const CfiFunction*>& functions) {
     if (functions.empty()) {
         return;
@@ -176,10 +183,12 @@ void UnwindTable::fill(const Cfi& cfi, const std::vector<const CfiFunction*>& fu
 void UnwindTable::add(std::uint64_t address, std::uint32_t rule) {
     const std::uint64_t page = (address >> kPageBits) - first_page_;
     // The last rule goes on in the pages up to this one.
-    while (pages_.size() <= page) {
+    if (const std::size_t known = pages_.size(); known <= page) {
         const std::uint32_t last = rows_.empty() ? 0 : rows_.back() >> kPageBits;
-        pages_.push_back(static_cast<std::uint32_t>(rows_.size()));
-        rows_.push_back(last << kPageBits);
+        pages_.resize(page + 1);
+        std::iota(pages_.begin() + static_cast<std::ptrdiff_t>(known), pages_.end(),
+                  static_cast<std::uint32_t>(rows_.size()));
+        rows_.resize(rows_.size() + pages_.size() - known, last << kPageBits);
     }
     const auto low = static_cast<std::uint32_t>(address) & kLow;
     if ((rows_.back() & kLow) == low) {

@@ -42,6 +42,14 @@ class UnwindTable {
     const std::vector<UnwindRule>& rules() const { return rules_; }
     std::size_t bytes() const;  // of memory
 
+    // Of no other table, in this process.
+    std::uint32_t number() const { return number_; }
+
+    // For the kernel (bpf/abi.h): the number of the first page, and of the first row of each page, with one more for the end.
+    std::uint64_t first_page() const { return first_page_; }
+    const std::vector<std::uint32_t>& first_rows() const { return pages_; }
+    const std::vector<std::uint32_t>& all_rows() const { return rows_; }
+
     // As bytes, and from bytes; nothing if these are no table of this version, or damaged.
     std::string save() const;
     static std::optional<UnwindTable> load(std::string_view bytes);
@@ -52,7 +60,9 @@ class UnwindTable {
     void fill(const Cfi& cfi, const std::vector<const CfiFunction*>& functions);
     void add(std::uint64_t address, std::uint32_t rule);
     bool is_sound() const;
+    static std::uint32_t next_number();
 
+    std::uint32_t number_ = next_number();
     std::uint64_t first_page_ = 0;
     std::vector<std::uint32_t> pages_;
     std::vector<std::uint32_t> rows_;

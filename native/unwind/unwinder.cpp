@@ -15,6 +15,7 @@ namespace {
 constexpr Address kMostFrame = 1 << 20;  // bytes of a frame whose size nothing tells but its frame pointer
 constexpr std::size_t kLongestCall = 7;
 constexpr Address kWordSize = 8;
+constexpr std::int32_t kMostOfJit = 128;  // bytes that CPython's JIT code has on the stack
 
 // One frame: its registers, and what the rule that holds there makes of them.
 class Step {
@@ -127,8 +128,41 @@ bool is_called_from(StackCopy& words, CodeMap& code, Address pc) {
            ends_in_call(std::span(before).last(kLongestCall));
 }
 
-// How a frame was called for whose code there is no rule. The code itself may tell; or else its frame pointer, if what that leads
-// to is a caller's place, on the same stack.
+// How CPython 3.14's JIT code was called, which nothing tells: between the stack pointer and the return address into its entry
+// (Tools/jit/shim.c) lie some words at most. That address is known by the code behind it. The frame pointer of the eval function
+// is in its register, or among these words where the code has used that for other things.
+std::optional<UnwindRule> rule_up_to_entry(StackCopy& words, CodeMap& code, const RegisterSet& registers,
+                                           const NativeFrame& frame) {
+    // pop %rbx, %r12, %r13, %r14, %r15; ret
+    constexpr std::array<std::uint8_t, 10> kLeaves = {0x5b, 0x41, 0x5c, 0x41, 0x5d, 0x41, 0x5e, 0x41, 0x5f, 0xc3};
+    const auto points_up = [&](Address value) {
+        return value > frame.stack_pointer && value - frame.stack_pointer < kMostFrame && value % kWordSize == 0;
+    };
+    UnwindRule rule;
+    rule.cfa = UnwindRule::Cfa::kRegister;
+    const bool has_frame = registers.has(Register::kRbp) && points_up(registers.get(Register::kRbp));
+    auto& frame_pointer = rule.saved[1];
+    static_assert(kPreserved[1] == Register::kRbp);
+    for (std::int32_t offset = 0; offset < kMostOfJit; offset += kWordSize) {
+        const auto value = words.word(frame.stack_pointer + static_cast<Address>(offset));
+        if (!value) {
+            return std::nullopt;
+        }
+        if (!has_frame && frame_pointer.where == Saved::Where::kSame && points_up(*value)) {
+            frame_pointer = {Saved::Where::kAtRegister, Register::kRsp, offset};
+        }
+        std::array<std::byte, 2 * sizeof(std::uint64_t)> behind{};
+        if (code.find(*value).anonymous && read_code(words, *value, behind) == behind.size() &&
+            std::memcmp(behind.data(), kLeaves.data(), kLeaves.size()) == 0) {
+            rule.offset = offset + static_cast<std::int32_t>(kWordSize);
+            return rule;
+        }
+    }
+    return std::nullopt;
+}
+
+// How a frame was called for whose code there is no rule. The code itself may tell; or else what is on the stack and its frame
+// pointer, if what they lead to is a caller's place, on the same stack.
 std::optional<UnwindRule> rule_without_table(StackCopy& words, CodeMap& code, const RegisterSet& registers,
                                              NativeFrame& frame) {
     const auto leads_somewhere = [&](const UnwindRule& rule) {
@@ -148,9 +182,12 @@ std::optional<UnwindRule> rule_without_table(StackCopy& words, CodeMap& code, co
     if (frame.place.rule->by_code && leads_somewhere(*frame.place.rule)) {
         return *frame.place.rule;
     }
-    UnwindRule rule = rule_by_frame_pointer(ahead, frame.is_return);
-    if (!leads_somewhere(rule)) {
-        return std::nullopt;
+    auto rule = frame.place.anonymous ? rule_up_to_entry(words, code, registers, frame) : std::nullopt;
+    if (!rule || !leads_somewhere(*rule)) {
+        rule = rule_by_frame_pointer(ahead, frame.is_return);
+        if (!leads_somewhere(*rule)) {
+            return std::nullopt;
+        }
     }
     frame.by_frame_pointer = true;
     return rule;
@@ -169,6 +206,9 @@ void go_on(StackCopy& words, CodeMap& code, RegisterSet registers, bool is_retur
         frame.place = code.find(frame.lookup());
         if (frame.place.table == nullptr) {
             stack.loss = Loss::kNoUnwind;
+            return;
+        }
+        if (frame.place.stack_base) {
             return;
         }
         std::optional<UnwindRule> found;

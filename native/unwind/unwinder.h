@@ -18,11 +18,10 @@ inline constexpr std::size_t kMaxNativeFrames = 1 << 16;
 struct NativeFrame {
     Address pc = 0;
     Address stack_pointer = 0;
-    Address cfa = 0;         // the caller's stack pointer; 0: not known, and this is the last frame
-    bool is_return = false;  // the pc is a return address: what is called lies before it
-    bool by_frame_pointer =
-        false;             // nothing tells how it was called: its caller was found as if it kept a frame pointer
-    CodeMap::Place place;  // of lookup()
+    Address cfa = 0;                // the caller's stack pointer; 0: not known, and this is the last frame
+    bool is_return = false;         // the pc is a return address: what is called lies before it
+    bool by_frame_pointer = false;  // nothing tells how it was called: its caller was found by what is on its stack
+    CodeMap::Place place;           // of lookup()
     std::array<std::uint64_t, kPreserved.size()> preserved{};  // registers while it runs; 0 where they are not known
 
     // Whose code it is. A call can be a function's last instruction: its return address is another function's then.

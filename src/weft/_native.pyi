@@ -163,6 +163,19 @@ class Batch:
     def account(self) -> dict[str, int]:
         """Totals of the recording."""
 
+BPF_OBJECT: bytes  # the kernel's part of collector bpf (bpf/), compiled
+# How many of these its maps have room for (bpf/abi.h).
+BPF_PAGES: int
+BPF_ROWS: int
+BPF_RULES: int
+
+class KernelMaps:
+    """The maps that the sampler shares with the kernel's part of collector bpf: descriptors, and sizes in bytes."""
+
+    def __init__(
+        self, *, ring: int, ring_bytes: int, processes: int, caches: int, cpus: int, cache_bytes: int
+    ) -> None: ...
+
 class Sampler:
     """Paces, stops, reads and accounts for every thread of the targets, on a thread of its own."""
 
@@ -173,6 +186,7 @@ class Sampler:
         stop_threads: bool = True,
         follow_processes: bool = False,
         native: bool = False,
+        kernel: KernelMaps | None = None,
     ) -> None: ...
     def attach(
         self, pid: int, launching: bool = False, python: PythonPlace | None = None, code: CodeMap = ...
@@ -230,6 +244,11 @@ class UnwindTable:
     def load(bytes: bytes) -> UnwindTable | None:
         """What save() gave; None if these bytes are no table of this version, or damaged."""
     def save(self) -> bytes: ...
+    @property
+    def number(self) -> int:
+        """Of no other table, in this process."""
+    def for_kernel(self) -> tuple[int, bytes, bytes, bytes]:
+        """The number of its first page; its pages, rows and rules, as bytes for the maps of bpf/abi.h."""
     def find(self, address: int) -> dict[str, str | bool]:
         """The rule at an address in words like readelf's: "CFA", "ra", "rbx", ..., and whether it is a signal frame."""
     @property
@@ -243,11 +262,20 @@ class UnwindTable:
 class CodeMap:
     """Where modules lie in a process, and their tables."""
 
+    @property
+    def tables(self) -> list[UnwindTable]:
+        """Those of its code, one for each mapping."""
+
     def __init__(self) -> None: ...
-    def add(self, begin: int, end: int, bias: int, module: int, table: UnwindTable | None = None) -> None:
-        """Lay a module's code over whatever was there. bias: what is added to the module's own addresses."""
+    def add(
+        self, begin: int, end: int, bias: int, module: int, table: UnwindTable | None = None, *, anonymous: bool = False
+    ) -> None:
+        """Lay a module's code over whatever was there. bias: what is added to the module's own addresses; anonymous: it
+        is in no file."""
     def add_eval_loop(self, begin: int, end: int) -> None:
         """Tell where the interpreter's eval loop is."""
+    def add_stack_base(self, begin: int, end: int) -> None:
+        """Tell where a function is whose frame is its stack's outermost."""
 
 def rule_of_code(code: bytes) -> dict[str, str | bool] | None:
     """What code without unwind information tells of its caller, in the words of UnwindTable.find; None: nothing."""
@@ -258,8 +286,8 @@ def unwind(
     """The native stack of a thread that stands still, innermost first: pc, stack pointer, CFA (0: not known), whether
     the pc is a return address; and the loss that ended it before the outermost frame."""
 
-def demangle(name: str) -> str:
-    """A C++ name as people write it; any other as it is."""
+def demangle(symbol: str) -> str | None:
+    """A C++ name as people write it; None for what is none, and for those of more than 65,536 characters."""
 
 def kernel_stack(pid: int, tid: int) -> list[str] | None:
     """Where a blocked thread is in the kernel, innermost first, as "vfs_read" or "ext4_read [ext4]"; None: the kernel

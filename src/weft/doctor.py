@@ -18,10 +18,11 @@ from pathlib import Path
 from types import TracebackType
 
 from weft import _native
-from weft.collect.choose import tracer_of
+from weft.collect.bpf.collector import KernelCollector
+from weft.collect.choose import check_bpf, tracer_of
 from weft.cpython.check import NotReadyError
 from weft.cpython.locate import find_runtime
-from weft.errors import LayoutError, MemoryReadError, NotPythonError, TargetError
+from weft.errors import CollectorError, LayoutError, MemoryReadError, NotPythonError, TargetError
 from weft.symbolize.kernel import tells_names
 from weft.target.namespaces import is_other_namespace
 from weft.target.process import Process
@@ -58,7 +59,7 @@ def check_machine() -> list[Check]:
         checks += [_ptrace(child.pid), _memory(child.pid), _cpu_clock(child.pid), _kernel_frames(child.pid)]
     with _Sleeper(orphan=True) as stranger:
         checks.append(_attach(stranger.pid))
-    return [*checks, _schedstat(), _proc(), _open_files()]
+    return [*checks, _collector_bpf(), _schedstat(), _proc(), _open_files()]
 
 
 def check_process(pid: int) -> list[Check]:
@@ -212,6 +213,16 @@ def _kernel_frames(child: int) -> Check:
         found = f"stacks end where threads enter the kernel: it does not show frames {', nor '.join(lacking)}"
         return Check(name, Verdict.WARNING, found, "run weft as root")
     return Check(name, Verdict.OK, "the kernel shows where threads are in it, running or blocked, with names")
+
+
+def _collector_bpf() -> Check:
+    try:
+        check_bpf()
+        KernelCollector().close()
+    except CollectorError as error:
+        advice = "run weft as root for it; the default, --collector ptrace, does without"
+        return Check("collector bpf", Verdict.WARNING, str(error), advice)
+    return Check("collector bpf", Verdict.OK, "the kernel takes weft's program")
 
 
 def _schedstat() -> Check:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from weft.cpython.objects import ObjectError
 from weft.cpython.threads import ThreadState, gil_ranges, join, thread_names
 from weft.errors import CoreFileError, LayoutError, MemoryReadError, NotPythonError, TargetExitedError
 from weft.sample import Frame, State, is_body, marker, native_flags
-from weft.symbolize.dumping import TargetCode
+from weft.symbolize.dumping import TargetCode, code_of
 from weft.symbolize.kernel import kernel_frame
 from weft.target.activity import Activity, thread_activity
 from weft.target.core import Core
@@ -95,13 +95,13 @@ def dump_process(pid: int, *, with_locals: bool = False, native: bool = True) ->
     memory = _native.ProcessMemory(pid)
     names, warnings = _names(memory, runtime)
     tids = process.namespace_ids()
-    code = TargetCode(process) if native else None
-    reader = _Reader(memory, runtime, tids, {}, code, with_locals=with_locals)
     threads = []
-    for thread in process.threads():
-        dumped = _LiveThread(pid, thread.tid, reader).dump(thread.name, names)
-        if dumped is not None:
-            threads.append(dumped)
+    with code_of(process) if native else nullcontext() as code:
+        reader = _Reader(memory, runtime, tids, {}, code, with_locals=with_locals)
+        for thread in process.threads():
+            dumped = _LiveThread(pid, thread.tid, reader).dump(thread.name, names)
+            if dumped is not None:
+                threads.append(dumped)
     if not threads:
         raise TargetExitedError(f"process {pid} has ended")
     if not all(thread.proven for thread in threads):
@@ -130,15 +130,15 @@ def dump_core(path: Path, *, root: Path | None = None, with_locals: bool = False
         raise
     names, warnings = _names(core.memory, runtime)
     pthreads = {thread.tid: thread.pthread for thread in core.threads}
-    code = TargetCode(core) if native else None
-    reader = _Reader(core.memory, runtime, core.namespace_ids(), pthreads, code, with_locals=with_locals)
     threads = []
-    for thread in core.threads:
-        activity = Activity(
-            running=thread.syscall is None, syscall=thread.syscall, first_argument=thread.first_argument
-        )
-        stack = reader.stack(thread.tid, thread.registers)
-        threads.append(reader.thread(thread.tid, "", names, activity, stack, proven=True))
+    with code_of(core) if native else nullcontext() as code:
+        reader = _Reader(core.memory, runtime, core.namespace_ids(), pthreads, code, with_locals=with_locals)
+        for thread in core.threads:
+            activity = Activity(
+                running=thread.syscall is None, syscall=thread.syscall, first_argument=thread.first_argument
+            )
+            stack = reader.stack(thread.tid, thread.registers)
+            threads.append(reader.thread(thread.tid, "", names, activity, stack, proven=True))
     if code:
         warnings += code.warnings()
     return Dump(str(core), core.pid, core.arguments, runtime, threads, [*problems, *warnings])
@@ -319,6 +319,7 @@ class _LiveThread:
         """Read it, the least intrusive way that proves its stack; None: it has gone."""
         activity = thread_activity(self._pid, self._tid)
         standing: DumpedThread | None = None
+        kernel: list[Frame] = []
         for _ in range(_ATTEMPTS):
             if activity is None or activity.running:
                 break
@@ -340,7 +341,19 @@ class _LiveThread:
             if standing is not None and not proven:
                 return standing
             stack = self._read(thread.registers) if proven else self._read_moving()
+            if standing is not None and self._has_stood_until(thread.registers, activity):
+                stack = replace(stack, kernel=kernel)  # which it has left for the stop, and goes back to
         return self._reader.thread(self._tid, name, names, activity, stack, proven=proven)
+
+    def _has_stood_until(self, registers: _native.RegisterSet, activity: Activity) -> bool:
+        """Whether a thread that was blocked, and is stopped now, was switched in for that stop alone, and is where it
+        had entered the kernel."""
+        now = thread_activity(self._pid, self._tid)
+        if now is None or now.switches is None or activity.switches is None:
+            return False
+        known = _blocked_registers(activity)
+        at_its_place = all(known[number] == registers[number] for number in (_native.STACK_POINTER, _native.PC))
+        return at_its_place and now.switches == activity.switches + 1
 
     def _read(self, registers: _native.RegisterSet) -> _Stack:
         stack = self._reader.stack(self._tid, registers)

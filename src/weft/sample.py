@@ -36,7 +36,7 @@ class FrameFlag(IntFlag):
     PROVEN = 4
     COUNTED = 8
     OPEN = 16
-    FRAME_POINTER = 64  # of native code that nothing tells how to unwind: its caller was found by its frame pointer
+    FRAME_POINTER = 64  # of native code that nothing tells how to unwind: its caller was found by what is on its stack
     WRAPPER = 32  # of a Cython function whose body may have a frame of its own, which is then shown in its place
 
 

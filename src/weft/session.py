@@ -22,6 +22,7 @@ from weft.collect.recorder import Recorder
 from weft.collect.sampler import Mode, Sampler, events_of, pacer_of
 from weft.cpython.locate import Runtime, wait_for_runtime
 from weft.errors import LayoutError, NotPythonError, OutputError, TargetError, TargetExitedError
+from weft.limits import many_files
 from weft.symbolize.recording import Symbolizer, symbolize_kernel
 from weft.target.code import CodeBook
 from weft.target.launch import Launched
@@ -103,7 +104,7 @@ def record_command(command: Sequence[str], path: Path, options: Options, watch: 
     collector = choose(options.collector, launched.pid)
     with _process_settings(), _Interrupts(forward_to=launched.pid) as interrupts:
         with _Recording(path, options, collector, watch) as recording:
-            if collector is Collector.PEEK:
+            if collector is not Collector.PTRACE:
                 launched.release()
                 recording.sampler.attach(launched.pid)
             else:
@@ -136,17 +137,13 @@ def _runtime_of(process: Process, options: Options) -> Runtime | None:
 @contextmanager
 def _process_settings() -> Iterator[None]:
     """Set this process up for the sampler, and set it back."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # fewer threads can be sampled then: each takes four files, and one a CPU
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     # SIGCHLD tells the sampler's thread of stops; taken by any other thread it would only be passed on.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     try:
-        yield
+        with many_files():
+            yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        with suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 class _Recording:
@@ -155,14 +152,19 @@ class _Recording:
     def __init__(self, path: Path, options: Options, collector: Collector, watch: Watch | None) -> None:
         self._path = path
         self._options = options
+        self._collector = collector
         self._watch = watch
         self._start = time.monotonic()
-        self._capture = CaptureWriter(path, _meta(options, collector))
-        self.book = CodeBook()
-        self.recorder = Recorder(self._capture, self.book)
         self.sampler = Sampler(
             collector, options.rate_hz, options.mode, subprocesses=options.subprocesses, native=options.native
         )
+        try:
+            self._capture = CaptureWriter(path, _meta(options, collector))
+        except OutputError:
+            self.sampler.stop()
+            raise
+        self.book = CodeBook()
+        self.recorder = Recorder(self._capture, self.book)
         self.finder = Finder(self.sampler, self.recorder)
         self._code = CodeFollower(self.sampler, self.book)
         self._next_mappings = 0.0
@@ -209,9 +211,10 @@ class _Recording:
                 {
                     "profiler_cpu_ns": int((usage.ru_utime + usage.ru_stime) * 1e9),
                     "recorded_ns": int(elapsed_s * 1e9),
+                    "samples_dropped": self.recorder.account.get("samples_dropped", 0) + self.sampler.dropped,
                 }
             )
-            self._capture.set_meta("pacer", pacer_of(self.recorder.account))
+            self._capture.set_meta("pacer", pacer_of(self._collector, self.recorder.account))
             self._capture.close()
         self._code.check()
 

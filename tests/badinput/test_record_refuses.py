@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from interpreters import Interpreter, all_interpreters
 from weft_command import assert_one_line, run_weft, running_weft, wait_until_traced
 
 from weft import Capture
@@ -55,6 +56,16 @@ def test_a_process_without_python(sleeper: subprocess.Popen[bytes], tmp_path: Pa
 def test_a_kernel_thread(tmp_path: Path) -> None:
     """GIVEN kthreadd, which has no memory at all (in a PID namespace, number 2 is another process, or nobody's)."""
     assert_one_line(run_weft("record", "-p", 2, "-d", 0.1, "-o", tmp_path / "x.weft"))
+
+
+@pytest.mark.parametrize("mode", ["gil", "cpu"])
+@pytest.mark.parametrize("free", [one for one in all_interpreters() if one.free_threaded], ids=lambda one: one.name)
+def test_a_python_without_a_gil(free: Interpreter, mode: str, tmp_path: Path) -> None:
+    """GIVEN a free-threaded build WHEN its GIL's holder is wanted THEN the empty profile does not go unexplained."""
+    command = [*free.command, "-c", BUSY.format(0.5)]
+    run = run_weft("record", "--mode", mode, "-o", tmp_path / "x.weft", "--", *command)
+    said = ["weft: a free-threaded Python has no GIL to hold: --mode cpu shows what runs"] if mode == "gil" else []
+    assert (run.returncode, run.stderr.splitlines()) == (0, said)
 
 
 def test_weft_itself(tmp_path: Path) -> None:

@@ -31,14 +31,14 @@ def zigzag(value: int) -> int:
 def encode(start_us: int, runs: list[Run]) -> bytes:
     """The document's form of runs whose times are in microseconds."""
     columns: list[list[int]] = [[], [], [], [], []]
-    at, stack = start_us, 0
+    at, weight, stack = start_us, 0, 0
     for run in runs:
         columns[0].append(zigzag(run[0] - at - run[1]))
-        columns[1].append(run[1])
+        columns[1].append(zigzag(run[1] - weight))
         columns[2].append(zigzag(run[4] - stack))
         columns[3].append(run[2])
         columns[4].append(run[3])
-        at, stack = run[0], run[4]
+        at, weight, stack = run[0], run[1], run[4]
     return varint(len(runs)) + b"".join(varint(value) for column in columns for value in column)
 
 

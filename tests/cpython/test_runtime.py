@@ -23,7 +23,7 @@ from weft.cpython.locate import Runtime, find_runtime
 from weft.cpython.scan import find_heads, find_runtimes, find_version
 from weft.cpython.tables import layouts_from_tables
 from weft.errors import LayoutError, MemoryReadError, NotPythonError
-from weft.target.elf import Image
+from weft.target.image import Image
 from weft.target.maps import modules
 from weft.target.memory import Memory, read_u64
 from weft.target.namespaces import open_module
@@ -232,6 +232,28 @@ def test_torn_reads_are_tried_again(current: tuple[Process, Runtime]) -> None:
     """The first reads fail or give garbage; the layout is right, and the proof must find that out."""
     process, runtime = current
     prove_now(process, runtime.layout, runtime.addresses, Torn(process.memory, 9))
+
+
+class TornFrames:
+    """Memory in which frames are freed as they are read, at first."""
+
+    def __init__(self, memory: Memory, layout: Layout, frames: int) -> None:
+        self.memory = memory
+        self.layout = layout
+        self.frames = frames
+
+    def read(self, address: int, size: int) -> bytes:
+        if size == self.layout.frame_size:
+            self.frames -= 1
+            if self.frames >= 0:
+                return bytes(size)
+        return self.memory.read(address, size)
+
+
+def test_torn_frames_are_read_again_at_once(current: tuple[Process, Runtime]) -> None:
+    """Each of the four threads is seen without its code 75 times: more often than the whole proof is begun."""
+    process, runtime = current
+    prove_now(process, runtime.layout, runtime.addresses, TornFrames(process.memory, runtime.layout, 300))
 
 
 def test_what_has_not_begun_is_not_ready(current: tuple[Process, Runtime]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -22,7 +23,8 @@ from weft.cpython.layout import Layout, Source, Version
 from weft.cpython.locate import find_runtime
 from weft.cpython.tables import layouts_from_tables
 from weft.errors import LayoutError, MemoryReadError
-from weft.target.elf import ElfError, ElfFile, Image
+from weft.target.elf import ElfError, ElfFile
+from weft.target.image import Image
 from weft.target.maps import modules
 from weft.target.process import Process
 
@@ -103,12 +105,10 @@ def test_a_wrong_table_is_not_believed(start_target: StartTarget, monkeypatch: p
         find_runtime(pid)
 
 
-def test_a_separate_debug_file(tmp_path: Path) -> None:
+def test_a_separate_debug_file(tmp_path: Path, program: Callable[[str], str]) -> None:
     """The DWARF lies in a file of its own beside the module, as distributions do it. A file of that name that belongs
     to another build is left alone."""
-    objcopy = shutil.which("objcopy")
-    if objcopy is None:
-        pytest.skip("no objcopy")
+    objcopy = program("objcopy")
     interpreter, library = with_dwarf()
     engine, debug = tmp_path / "engine.so", tmp_path / ".debug/engine.debug"
     debug.parent.mkdir()

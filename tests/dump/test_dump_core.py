@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -47,10 +47,8 @@ def crash(target: Target, folder: Path) -> Path:
     return next(folder.glob("core*"))
 
 
-def gcore(target: Target, folder: Path) -> Path:
-    if shutil.which("gcore") is None:
-        pytest.skip("there is no gcore")
-    run = subprocess.run(["gcore", "-o", folder / "core", str(target.pid)], check=True, capture_output=True, text=True)
+def gcore(program: str, target: Target, folder: Path) -> Path:
+    run = subprocess.run([program, "-o", folder / "core", str(target.pid)], check=True, capture_output=True, text=True)
     if re.search(r"Memory read failed for corefile section, \d+ bytes at 0x[0-9a-f]{,12}\.", run.stdout + run.stderr):
         # It gives up a whole mapping for one unreadable page: the guard of a stack, as glibc 2.42 makes it.
         pytest.skip("this gdb leaves out the stacks of this libc")
@@ -77,12 +75,14 @@ def test_crash(interpreter: Interpreter, folder: Path, start_target: StartTarget
     assert {"MainThread", "recursion", "generator"} <= names
 
 
-def test_gcore(interpreter: Interpreter, folder: Path, start_target: StartTarget) -> None:
+def test_gcore(
+    interpreter: Interpreter, folder: Path, start_target: StartTarget, program: Callable[[str], str]
+) -> None:
     """GIVEN a core that gdb wrote of a running process; gdb leaves out what it can read from files."""
     target = start_target(interpreter, "stops.py", "--only", "recursion")
     settle(target)
     stacks = expected(target)
-    told = dump("--locals", gcore(target, folder))
+    told = dump("--locals", gcore(program("gcore"), target, folder))
     assert shown(told, stacks) == stacks
     thread = next(thread for thread in told["threads"] if thread["name"] == "recursion")
     counts = [frame["locals"]["n"] for frame in thread["frames"] if frame["function"] == "recursion"]
@@ -90,7 +90,7 @@ def test_gcore(interpreter: Interpreter, folder: Path, start_target: StartTarget
 
 
 @pytest.fixture(scope="module")
-def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def core(tmp_path_factory: pytest.TempPathFactory, program: Callable[[str], str]) -> Path:
     """A core of the newest interpreter outside of a chroot."""
     path = tmp_path_factory.mktemp("core")
     command = [*newest().command, "-c", "import time; print(1, flush=True); time.sleep(60)"]
@@ -98,9 +98,7 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
     try:
         assert process.stdout is not None
         process.stdout.readline()
-        if shutil.which("gcore") is None:
-            pytest.skip("there is no gcore")
-        subprocess.run(["gcore", "-o", path / "core", str(process.pid)], check=True, capture_output=True)
+        subprocess.run([program("gcore"), "-o", path / "core", str(process.pid)], check=True, capture_output=True)
     finally:
         process.kill()
         process.communicate()

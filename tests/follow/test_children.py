@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -61,7 +62,21 @@ def test_every_kind_of_child(
         assert child["pid"] in functions, child
         assert statuses[child["pid"]] == 0, child
         if child["python"] and child["kind"] not in ("short", "parent"):
-            assert any(name.startswith("busy_") for name in functions[child["pid"]]), child
+            assert any(name.startswith("busy_") for name in functions[child["pid"]]), (child, run.stderr)
+
+
+@pytest.mark.serial
+def test_without_a_tracer(newest: Interpreter, target_folder: Callable[[Interpreter], Path], tmp_path: Path) -> None:
+    """GIVEN the same under peek, which nobody tells of children THEN those that live long are found all the same."""
+    output = tmp_path / "x.weft"
+    program = [*newest.command, newest.inside(target_folder(newest) / "children.py"), "3"]
+    run = run_weft("record", "-s", "--collector", "peek", "-o", output, "--", *program, env=target_env())
+    assert run.returncode == 0, run.stderr
+    _, told = map(json.loads, run.stdout.splitlines())
+    functions = functions_of(output)
+    for child in told["tree"]:
+        if child["python"] and child["kind"] not in ("short", "parent"):
+            assert any(name.startswith("busy_") for name in functions[child["pid"]]), (child, run.stderr)
 
 
 @pytest.mark.parametrize("collector", ["ptrace", "peek"])
@@ -144,6 +159,88 @@ def test_a_daemon(tmp_path: Path) -> None:
     assert "daemon" in functions_of(output)[int(mark.read_text())]
 
 
+STARVED_CHILD = """
+import os, sys, time
+def urgent():
+    os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(2))
+def daemon(end):
+    while time.time() < end:
+        sum(range(1000))
+os.sched_setaffinity(0, {0})
+urgent()
+if os.fork() == 0:
+    urgent()
+    with open(sys.argv[2], "w") as go:
+        go.write("!")
+    if os.fork() == 0:
+        daemon(time.time() + 1)
+        open(sys.argv[1], "w").write(str(os.getpid()))
+    os._exit(0)
+os.wait()
+"""
+
+GREEDY = """
+import os, sys, time
+os.sched_setaffinity(0, {0})
+os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+open(sys.argv[1]).read()
+end = time.monotonic() + 0.3
+while time.monotonic() < end:
+    pass
+"""
+
+
+def test_a_child_that_runs_when_all_others_have_ended(tmp_path: Path) -> None:
+    """GIVEN a child that gets no processor until its parents are gone THEN the recording waits for it."""
+    output, mark, go = tmp_path / "x.weft", tmp_path / "pid", tmp_path / "go"
+    os.mkfifo(go)
+    with subprocess.Popen([sys.executable, "-c", GREEDY, go]):
+        command = [sys.executable, "-c", STARVED_CHILD, mark, go]
+        run = run_weft("record", "-s", "-r", "200", "-o", output, "--", *command)
+    assert run.returncode == 0, run.stderr
+    assert "daemon" in functions_of(output)[int(mark.read_text())]
+
+
+END_AT_ONCE = """
+import os
+for _ in range(1000):
+    if os.fork() == 0:
+        os._exit(3)
+    os.wait()
+"""
+
+
+def test_children_that_end_at_once(tmp_path: Path) -> None:
+    """GIVEN children that may have ended before their parent's fork is reported THEN each is told once, as it ended."""
+    output = tmp_path / "x.weft"
+    run = run_weft("record", "-s", "-o", output, "--", sys.executable, "-c", END_AT_ONCE)
+    assert run.returncode == 0, run.stderr
+    with Capture(output) as capture:
+        parent, *children = capture.processes()
+    assert (parent.exit_status, len(children)) == (0, 1000)
+    assert {child.exit_status for child in children} == {3 << 8}
+    assert len({child.pid for child in children}) == 1000
+
+
+SLOW_END = """
+import mmap, os
+memory = mmap.mmap(-1, 1 << 30)
+memory.madvise(mmap.MADV_NOHUGEPAGE)
+for at in range(0, len(memory), mmap.PAGESIZE):
+    memory[at] = 1
+os._exit(0)
+"""
+
+
+def test_a_process_that_takes_long_to_end(tmp_path: Path) -> None:
+    """GIVEN a process whose memory is being taken away as it ends THEN it is not taken for a new program."""
+    output = tmp_path / "x.weft"
+    run = run_weft("record", "--collector", "peek", "-o", output, "--", sys.executable, "-c", SLOW_END)
+    assert run.returncode == 0, run.stderr
+    with Capture(output) as capture:
+        assert len(list(capture.processes())) == 1
+
+
 def test_a_shell_that_starts_python(tmp_path: Path) -> None:
     """GIVEN a shell as the command THEN with -s its Python is recorded; without, weft says how."""
     output = tmp_path / "x.weft"
@@ -168,6 +265,25 @@ def test_many_children_at_once(tmp_path: Path) -> None:
         pids = {process.pid for process in capture.processes()}
     assert len(pids) == 301
     assert set(ends) <= {0}
+
+
+def test_a_fork_that_had_begun(newest: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
+    """GIVEN a process that forks all the time WHEN it is attached to in the midst of a fork THEN no child escapes.
+
+    The kernel has decided by then that nobody is to be told of that child.
+    """
+    for attempt in range(3):
+        target = start_target(newest, "forks.py", 2.5)
+        output = tmp_path / f"{attempt}.weft"
+        with running_weft("record", "-s", "-p", target.pid, "-r", "100", "-o", output) as weft:
+            wait_until_traced(target.pid, weft)
+            attached = time.time()
+            ended = target.next_line()["ended"]
+            _, errors = weft.communicate()
+            assert weft.returncode == 0, errors.decode()
+        pids = statuses_of(output).keys()
+        # They live for a second; some have not long to go when they are come to.
+        assert {int(pid) for pid, at in ended.items() if at > attached + 0.6} <= pids
 
 
 @pytest.mark.parametrize(

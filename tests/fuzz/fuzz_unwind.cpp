@@ -1,12 +1,20 @@
-// libFuzzer over CFI and the unwinder: the input is a section of CFI, and the stack that its rules are applied to.
+// libFuzzer over CFI, code without CFI, tables and the unwinder: the input is a section of CFI, the bytes of code, and the
+// stack that is unwound through both.
 //
 // The first byte tells the kind of section and how the rest is divided. test_fuzz_unwind.py builds and runs this; its
-// seeds are sections of real modules.
+// seeds are sections and code of real modules.
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "unwind/code_rule.h"
 #include "unwind/unwinder.h"
 
 namespace {
@@ -16,26 +24,10 @@ using namespace weft;
 constexpr Address kModule = 0x10000;
 constexpr Address kBias = 0x7f0000000000;
 constexpr Address kStack = 0x7ffc00000000;
-
-// The end of the input, again and again: a stack of any size that is wanted.
-class Words final : public Memory {
-   public:
-    explicit Words(Bytes bytes) : bytes_(bytes) {}
-
-    [[nodiscard]] ReadResult read(Address address, void* to, std::size_t size) override {
-        if (address < kStack || address - kStack > (1 << 20) || bytes_.empty()) {
-            return ReadResult::kUnmapped;
-        }
-        auto* bytes = static_cast<std::byte*>(to);
-        for (std::size_t i = 0; i < size; ++i) {
-            bytes[i] = bytes_[(address - kStack + i) % bytes_.size()];
-        }
-        return ReadResult::kOk;
-    }
-
-   private:
-    Bytes bytes_;
-};
+constexpr std::size_t kCodeSize = 1 << 14;   // bytes of code that can be read, from kModule on
+constexpr std::size_t kStackSize = 1 << 12;  // of most inputs
+constexpr std::size_t kDeepStack = 1 << 17;  // of some: twice the most frames, so that these can be had
+constexpr std::size_t kLarge = 1 << 12;      // rows of a table that spans far more code than the input tells of
 
 void check(bool holds) {
     if (!holds) {
@@ -43,39 +35,139 @@ void check(bool holds) {
     }
 }
 
+// Bytes again and again, as many as are wanted.
+void fill(std::vector<std::byte>& to, Bytes from) {
+    std::size_t done = std::min(from.size(), to.size());
+    std::memcpy(to.data(), from.data(), done);
+    for (std::size_t more = 0; done != 0 && done < to.size(); done += more) {
+        more = std::min(done, to.size() - done);
+        std::memcpy(to.data() + done, to.data(), more);
+    }
+}
+
+// A word of the stack, of two bytes: a place in the code, one on the stack, a small number or a wild one.
+std::uint64_t stack_word(unsigned value) {
+    const Address distance = value >> 2;
+    switch (value & 3) {
+        case 0: return kBias + kModule + distance;
+        case 1: return kStack + 4 * distance;
+        case 2: return distance;
+        default: return ~distance * 0x9e3779b97f4a7c15ULL;
+    }
+}
+
+// The stack and the code. Made once: only what an input tells is written for it.
+class Words final : public Memory {
+   public:
+    Words() : code_(kCodeSize) {}
+
+    void set(Bytes code, Bytes stack, std::size_t size) {
+        fill(code_, code);
+        stack_.resize(size);
+        std::vector<std::uint64_t> words;
+        for (std::size_t i = 0; i + 2 <= stack.size(); i += 2) {
+            words.push_back(
+                stack_word(std::to_integer<unsigned>(stack[i]) | std::to_integer<unsigned>(stack[i + 1]) << 8));
+        }
+        fill(stack_, std::as_bytes(std::span(words)));
+    }
+
+    [[nodiscard]] ReadResult read(Address address, void* to, std::size_t size) override {
+        for (const auto& [begin, bytes] : {std::pair(kBias + kModule, &code_), std::pair(kStack, &stack_)}) {
+            const Address at = address - begin;
+            if (at <= bytes->size() && size <= bytes->size() - at) {
+                std::memcpy(to, bytes->data() + at, size);
+                return ReadResult::kOk;
+            }
+        }
+        return ReadResult::kUnmapped;
+    }
+
+   private:
+    std::vector<std::byte> code_;
+    std::vector<std::byte> stack_;
+};
+
+// What code tells is about the stack that it can have made: some words for each of its bytes, or the largest for its rows.
+void check_code(Bytes code) {
+    constexpr std::int64_t kMost = 1 << 20;
+    const auto size = static_cast<std::int64_t>(code.size());
+    if (const auto rule = rule_of_code(code)) {
+        check(rule->offset >= -kMost * size && rule->offset <= kMost * size + 8);
+    }
+    std::uint64_t last = 0;
+    for (const PrologueRow& row : rules_of_prologue(code)) {
+        check(row.offset >= last && row.offset <= code.size());
+        check(row.rule.by_code && row.rule.offset >= 8);
+        last = row.offset;
+    }
+    static_cast<void>(rule_by_frame_pointer(code, false));
+    static_cast<void>(ends_in_call(code));
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    if (size < 2) {
+    if (size < 16) {
         return 0;
     }
     const Bytes input(reinterpret_cast<const std::byte*>(data), size);
-    const std::size_t split = 1 + (size - 1) * (1 + (data[0] >> 1 & 7)) / 8;
+    const std::size_t split = 1 + (size - 1) * (1 + (data[0] >> 1 & 3)) / 5;
+    const std::size_t half = split + (size - split) / 2;
     const CfiSection section{input.subspan(1, split - 1), kModule, (data[0] & 1) == 0};
-    const UnwindTable built = UnwindTable::build({&section, 1});
+    const Bytes code = input.subspan(split, half - split);
+    const Bytes ahead = code.first(std::min(code.size(), std::size_t{128}));
+    check_code(ahead);
+
+    // Behind what the section tells of, and over it, where that holds.
+    const std::array functions = {FunctionCode{kModule + 32, kModule + 4096, ahead},
+                                  FunctionCode{kModule + kCodeSize / 2, kModule + kCodeSize, ahead}};
+    const UnwindTable built = UnwindTable::build({&section, 1}, functions);
+    check(built.losses().functions + built.losses().overlaps <= size);
+    if (built.rows() > kLarge && data[1] % 32 != 0) {
+        return 0;  // they take a hundred times longer, and differ in nothing but their empty pages
+    }
     const std::string saved = built.save();
     const auto loaded = UnwindTable::load(saved);
-    check(loaded.has_value());
+    check(loaded && loaded->save() == saved);
     const auto table = std::make_shared<const UnwindTable>(*loaded);
-    for (Address address = 0; address < 2 * kModule; address += 61) {
+    for (Address address = 0; address < 2 * kModule; address += 1021) {
         check(built.find(address) == table->find(address));
     }
-    check(built.losses().functions + built.losses().overlaps <= size);
     static_cast<void>(UnwindTable::load({reinterpret_cast<const char*>(data), size}));
 
-    CodeMap code;
-    code.add(kBias, kBias + (1ULL << 40), kBias, 1, table);
-    code.add(kBias + 5, kBias + 5000, kBias + 1, 2, table);
-    Words words(input.subspan(split));
+    static CodeMap map = [] {
+        CodeMap made;
+        made.add_stack_base(kBias + kModule + 999, kBias + kModule + 1001);
+        return made;
+    }();
+    map.add(kBias, kBias + (1ULL << 40), kBias, 1, table);
+    map.add(kBias + 5, kBias + 5000, kBias + 1, 2, table);
+    static const auto nothing = std::make_shared<const UnwindTable>(UnwindTable::build({}, {}));
+    map.add(kBias + kModule + kCodeSize / 4, kBias + kModule + kCodeSize / 2, kBias, 3, nothing, true);
+    static Words words;
+    words.set(code, input.subspan(half), data[1] % 64 == 0 ? kDeepStack : kStackSize);
     RegisterSet registers;
     for (std::size_t i = 0; i < kRegisters; ++i) {
         registers.set(static_cast<Register>(i), kStack + 8 * i);
     }
-    registers.set(Register::kReturn, kBias + kModule + data[size - 1]);
-    StackCopy copy;
+    registers.set(Register::kRsp, kStack);
+    registers.set(Register::kReturn, kBias + kModule + 8 * data[size - 1]);
+    static StackCopy copy;
     copy.begin(words, kStack);
-    NativeStack stack;
-    unwind(copy, code, registers, stack);
+    static NativeStack stack;  // its room is kept, as samplers keep it
+    unwind(copy, map, registers, stack);
     check(!stack.frames.empty() && stack.frames.size() <= kMaxNativeFrames);
+    for (const NativeFrame& frame : stack.frames) {
+        check(frame.pc != 0 && (frame.cfa != 0 || &frame == &stack.frames.back()));
+    }
+    // Behind a gap at any frame it goes on.
+    static NativeStack rest;
+    rest.frames.clear();
+    const NativeFrame& last = stack.frames.back();
+    if (last.place.table != nullptr) {
+        unwind_caller(copy, map, kStack + 512, last.place, rest);
+    }
+    check(rest.frames.size() <= kMaxNativeFrames);
     return 0;
 }

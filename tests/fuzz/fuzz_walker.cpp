@@ -208,7 +208,7 @@ void read_all(Memory& memory, const Runtime& runtime, CodeTable& codes, FrameWal
     threads.states.resize(std::min(threads.states.size(), kWalks));
     for (const ThreadState& state : threads.states) {
         limited.begin(memory);
-        walker.walk(limited, state, codes, stack);
+        walker.walk(limited, limited, state, codes, stack);
         loss = stack.loss;
         check(static_cast<std::size_t>(loss) < kLossCount, "a loss has a name");
         check(stack.frames.size() <= FrameWalker::kMaxFrames, "a stack is bounded");

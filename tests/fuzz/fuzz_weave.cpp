@@ -307,14 +307,14 @@ void check_damaged(const Stacks& stacks, const WovenStack& woven, const Version&
                 ++seams[static_cast<std::size_t>(frame.proof)];
                 if (frame.proof == Proof::kProven) {
                     const auto proves = [&](const Segment& segment) {
-                        return segment.end == python &&
-                               holds(stacks, stacks.native.frames[frame.index], segment, version);
+                        return holds(stacks, stacks.native.frames[frame.index], segment, version);
                     };
                     const auto& segments = stacks.python.segments;
+                    const auto begin = std::ranges::lower_bound(segments, python, {}, &Segment::end);
+                    const auto end = std::ranges::upper_bound(segments, python, {}, &Segment::end);
                     // A segment that is none of the walker's was found by its entry frame.
-                    const bool found = std::ranges::find(segments, python, &Segment::end) == segments.end();
-                    check((found && version.kind == Version::Kind::kEntryFrames) ||
-                          std::ranges::any_of(segments, proves));
+                    check((begin == end && version.kind == Version::Kind::kEntryFrames) ||
+                          std::any_of(begin, end, proves));
                 }
         }
     }

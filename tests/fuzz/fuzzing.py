@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -12,36 +13,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
 HERE = Path(__file__).resolve().parent
 NATIVE = HERE.parent.parent / "native"
+# AddressSanitizer's stack frames are several times as large: a name of C++ that needs less than 2 MB took more than 8.
+STACK = 64 << 20
+SANITIZE = ["-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=undefined"]
 
 
 def find_clang() -> str | None:
-    """A clang++, the one without a number in its name or else the newest."""
+    """A clang++ with libFuzzer, the one without a number in its name or else the newest."""
     names = (path.name for folder in os.get_exec_path() for path in Path(folder).glob("clang++-*"))
     numbers = sorted((int(name[8:]) for name in names if name[8:].isdigit()), reverse=True)
     found = (shutil.which(name) for name in ["clang++", *(f"clang++-{number}" for number in numbers)])
-    return next((path for path in found if path), None)
+    return next((path for path in found if path and _has_fuzzer(path)), None)
 
 
-def build(folder: Path, harness: str, sources: Sequence[str]) -> Path:
-    """Compile a harness with these files of native/; skips the test where there is no clang with libFuzzer."""
-    clang = find_clang()
-    if clang is None:
-        pytest.skip("there is no clang")
-    program = folder / Path(harness).stem
-    sanitize = ["-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=undefined"]
-    probe = folder / "probe.cpp"
-    probe.write_text(
-        '#include <vector>\nextern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }\n'
-    )
-    if subprocess.run([clang, *sanitize, probe, "-o", program], check=False, capture_output=True).returncode != 0:
-        pytest.skip(f"{clang} has no libFuzzer")
-    files = [HERE / harness, *(NATIVE / source for source in sources)]
-    subprocess.run([clang, "-std=c++20", "-O2", "-g", *sanitize, "-I", NATIVE, *files, "-o", program], check=True)
-    return program
+def _has_fuzzer(clang: str) -> bool:
+    harness = b'#include <vector>\nextern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }\n'
+    command = [clang, *SANITIZE, "-x", "c++", "-", "-o", os.devnull]
+    return subprocess.run(command, check=False, capture_output=True, input=harness).returncode == 0
 
 
 @dataclass(frozen=True)
@@ -51,17 +41,22 @@ class Harness:
     file: str
     sources: Sequence[str]
     max_input: int
+    flags: Sequence[str] = ()  # for the compiler
 
-    def build(self, folder: Path) -> Path:
+    def build(self, clang: str, folder: Path) -> Path:
         """Compile it."""
-        return build(folder, self.file, self.sources)
+        program = folder / Path(self.file).stem
+        files = [HERE / self.file, *(NATIVE / source for source in self.sources)]
+        flags = ["-std=c++20", "-O2", "-g", *SANITIZE, "-I", NATIVE, *self.flags]
+        subprocess.run([clang, *flags, *files, "-o", program], check=True)
+        return program
 
     def fuzz(self, program: Path, corpus: Path, limit: str, env: Mapping[str, str] | None = None) -> tuple[int, str]:
         """Run it: how many inputs it tried, and the end of its words where one failed."""
         corpus.mkdir(exist_ok=True)
         settings = {
             **os.environ,
-            "ASAN_OPTIONS": "quarantine_size_mb=16",
+            "ASAN_OPTIONS": "quarantine_size_mb=16:allocator_release_to_os_interval_ms=-1",
             "UBSAN_OPTIONS": "print_stacktrace=1",
             **(env or {}),
         }
@@ -69,22 +64,24 @@ class Harness:
         run = subprocess.run(
             [program, *flags, f"-max_len={self.max_input}", f"-artifact_prefix={corpus}.failed-", corpus],
             check=False, env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (STACK, STACK)),
         )  # fmt: skip
         tried = re.search(r"number_of_executed_units: (\d+)", run.stdout)
         return int(tried[1]) if tried else 0, run.stdout[-4000:] if run.returncode != 0 else ""
 
-    def assert_survives(self, folder: Path, corpus: Path, seconds: int, env: Mapping[str, str] | None = None) -> None:
+    def assert_survives(self, program: Path, corpus: Path, seconds: int, env: Mapping[str, str] | None = None) -> None:
         """No input of so many seconds makes it fail."""
-        tried, failure = self.fuzz(self.build(folder), corpus, f"-max_total_time={seconds}", env)
+        tried, failure = self.fuzz(program, corpus, f"-max_total_time={seconds}", env)
         assert not failure, failure
         assert tried > 1000
 
     def fuzz_long(self, inputs: Callable[[Path], Iterator[tuple[Path, Mapping[str, str]]]]) -> None:
         """What `python test_fuzz_X.py RUNS [FOLDER]` does: so many inputs for each corpus; the folder is kept."""
+        clang = find_clang() or sys.exit("there is no clang++ with libFuzzer")
         runs, *keep = sys.argv[1:]
         folder = Path(keep[0] if keep else tempfile.mkdtemp(prefix="weft-fuzz-"))
         folder.mkdir(exist_ok=True)
-        program = self.build(folder)
+        program = self.build(clang, folder)
         for corpus, env in inputs(folder):
             tried, failure = self.fuzz(program, corpus, f"-runs={runs}", env)
             print(f"{corpus.name}: {tried} inputs", flush=True)

@@ -17,7 +17,8 @@ from weft.cpython.layout import Version
 from weft.cpython.linetable import LineTable, LineTableError
 from weft.errors import CoreFileError, LayoutError, MemoryReadError
 from weft.target.core import Core
-from weft.target.elf import DebugLink, ElfError, ElfFile, Image
+from weft.target.elf import DebugLink, ElfError, ElfFile
+from weft.target.image import Image
 from weft.target.maps import Mapping, Module, modules, parse_maps
 
 BASE = 0x10000
@@ -242,3 +243,40 @@ def test_elf_files(changes: list[tuple[int, int, int]], size: int, tmp_path: Pat
         assert file.debug_link is None or "/" not in file.debug_link.name
         assert file.build_id is None or isinstance(file.build_id, str)
         assert set(file.symbols(NAMES)) <= set(NAMES)
+
+
+def elf_with_symbols(symbols: bytes, strings: bytes) -> bytes:
+    """An ELF file with a symbol table and nothing else."""
+    section_names = b"\0.symtab\0.strtab\0"
+    parts = [(1, 2, symbols, 2), (9, 3, strings, 0), (0, 3, section_names, 0)]
+    header = b"\x7fELF\2\1\1" + bytes(9)
+    at = 64 + sum(len(part) for _, _, part, _ in parts)
+    header += struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 0, at, 0, 64, 56, 0, 64, 4, 3)
+    data, table = header, bytes(64)
+    for name, kind, part, linked in parts:
+        table += struct.pack("<IIQQQQIIQQ", name, kind, 0, 0, len(data), len(part), linked, 0, 1, 24)
+        data += part
+    return data + table
+
+
+def test_names_that_overlap(tmp_path: Path) -> None:
+    """GIVEN a million symbols, each of whose names is the rest of one long string THEN they are refused, not told."""
+    strings = b"\0" + b"a" * (1 << 16) + b"\0"
+    path = tmp_path / "elf"
+    for count in (100, 1 << 20):
+        symbols = b"".join(struct.pack("<IBBHQQ", 1 + at % (1 << 16), 18, 0, 1, at, 8) for at in range(count))
+        path.write_bytes(elf_with_symbols(symbols, strings))
+        with ElfFile(str(path)) as file:
+            if count == 100:
+                assert {len(name) for _, _, name in file.functions()} == {4096}
+            else:
+                with pytest.raises(ElfError, match="overlap"):
+                    file.functions()
+
+
+def test_a_table_without_end(tmp_path: Path) -> None:
+    """GIVEN a symbol table of more entries than any module has THEN it is refused."""
+    path = tmp_path / "elf"
+    path.write_bytes(elf_with_symbols(bytes(24 * (1 << 22) + 24), b"\0"))
+    with ElfFile(str(path)) as file, pytest.raises(ElfError, match="4,194,305 entries"):
+        file.functions()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -127,12 +127,13 @@ def test_weft_itself_is_stopped(interpreter: Interpreter, start_target: StartTar
     finished(target)
 
 
-@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 class TestAnotherTracer:
-    def test_it_was_first(self, newest: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
+    def test_it_was_first(
+        self, newest: Interpreter, start_target: StartTarget, program: Callable[[str], str], tmp_path: Path
+    ) -> None:
         """GIVEN a target under strace THEN weft says so in one line, and what can be done."""
         target = start_target(newest, "steady.py")
-        with subprocess.Popen(["strace", "-f", "-o", "/dev/null", "-p", str(target.pid)]) as strace:
+        with subprocess.Popen([program("strace"), "-f", "-o", "/dev/null", "-p", str(target.pid)]) as strace:
             wait_until(lambda: is_traced(target.pid), "strace traces the target")
             line = assert_one_line(run_weft("record", "-p", target.pid, "-d", 1, "-o", tmp_path / "x.weft"))
             assert f"traced by process {strace.pid}" in line
@@ -144,13 +145,18 @@ class TestAnotherTracer:
             assert capture.account()["samples_wanted"] > 0
         finished(target)
 
-    def test_it_comes_second(self, newest: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
+    def test_it_comes_second(
+        self, newest: Interpreter, start_target: StartTarget, program: Callable[[str], str], tmp_path: Path
+    ) -> None:
         """GIVEN a recording WHEN strace tries the same target THEN strace is refused, and the recording goes on."""
         target = start_target(newest, "steady.py")
         with running_weft("record", "-p", target.pid, "-o", tmp_path / "x.weft") as weft:
             wait_until_traced(target.pid, weft)
             strace = subprocess.run(
-                ["strace", "-o", "/dev/null", "-p", str(target.pid)], capture_output=True, check=False, timeout=60
+                [program("strace"), "-o", "/dev/null", "-p", str(target.pid)],
+                capture_output=True,
+                check=False,
+                timeout=60,
             )
             assert strace.returncode != 0
             wait_until(lambda: runs(target.pid), "the target goes on")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from interpreters import Interpreter, all_interpreters
 from running import StartTarget, Target
+from weft_command import running_weft
 
 from weft import Collector, Mode, Options, record_process
 
@@ -52,3 +54,19 @@ def test_a_parent_that_waits(start_target: StartTarget, tmp_path: Path) -> None:
     told, _ = last_line(target, tmp_path / "x.weft", Mode.CPU, 1000)
     poller.join()
     assert told["writes"] > 10
+
+
+def test_a_busy_thread_is_left_to_its_clock(start_target: StartTarget, tmp_path: Path) -> None:
+    """GIVEN a thread that never blocks WHEN it is recorded at 1 kHz THEN the sampler is seldom woken for it."""
+    target = start_target(all_interpreters()[-1], "storm.py", 60)
+    with running_weft("record", "-p", target.pid, "-d", 4, "-r", 1000, "-o", tmp_path / "x.weft") as weft:
+        time.sleep(2)
+        (sampler,) = (
+            task for task in Path(f"/proc/{weft.pid}/task").iterdir() if "weft-sampler" in (task / "comm").read_text()
+        )
+        wakes = []
+        for _ in range(2):
+            wakes.append(int((sampler / "schedstat").read_text().split()[2]))
+            time.sleep(1)
+        assert weft.wait() == 0
+    assert wakes[1] - wakes[0] < 300

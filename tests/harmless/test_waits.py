@@ -36,7 +36,7 @@ def test_no_call_is_interrupted(
     reader.start()
     result = record_process(target.pid, tmp_path / "x.weft", Options(1000, None, mode, Collector.PTRACE))
     reader.join()
-    assert result.account["samples_taken"] > 0
+    assert (result.account["samples_taken"] > 0) == (mode is not Mode.GIL or not interpreter.free_threaded)
     assert told["waits"].keys() == KINDS
     assert all(told["waits"].values())
     assert told["interrupted"] == dict.fromkeys(KINDS, 0)

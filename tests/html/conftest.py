@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,11 +17,8 @@ OpenPage = Callable[..., Page]
 
 
 @pytest.fixture(scope="session")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if chromium is None or driver is None:
-        pytest.skip("no chromium with chromedriver here (Debian: chromium, chromium-driver)")
-    chrome = start_browser(chromium, driver, tmp_path_factory.mktemp("chromium"))
+def browser(tmp_path_factory: pytest.TempPathFactory, program: Callable[[str], str]) -> Iterator[Chrome]:
+    chrome = start_browser(program("chromium"), program("chromedriver"), tmp_path_factory.mktemp("chromium"))
     yield chrome
     chrome.quit()
 

@@ -5,6 +5,7 @@ wanted.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
@@ -22,10 +23,10 @@ SOURCE = Path(__file__).resolve().parent.parent / "targets" / "lines.c"
 PLACES = ("inlined_twice", "inlined", "outlined", "jumped_to", "entry")  # innermost first
 
 
-def line_of(function: str) -> int:
+def line_of(function: str, source: Path = SOURCE) -> int:
     """The line that says that it is the call in this function."""
-    lines = SOURCE.read_text().splitlines()
-    return next(number for number, line in enumerate(lines, 1) if f"/* at {function} */" in line)
+    lines = source.read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if re.search(rf"/\* at {function}(:.*)? \*/", line))
 
 
 ALL_LINES = [(function, "lines.c", line_of(function)) for function in PLACES]
@@ -46,6 +47,21 @@ def separate(library: Path, folder: Path) -> Path:
     subprocess.run(["objcopy", "--only-keep-debug", library, debug], check=True)
     subprocess.run(["objcopy", "--strip-all", f"--add-gnu-debuglink={debug}", library], check=True)
     return debug
+
+
+def share(folder: Path) -> tuple[Path, Path]:
+    """A library of what lines.c has, and more, and the file into which dwz has moved names of it and of another one."""
+    functions = [f"int pad_{number}(struct s{number} *x) {{ return x->member; }}" for number in range(300)]
+    structs = [f"struct s{number} {{ int member; }};" for number in range(300)]
+    libraries = []
+    for source in (folder / "one.c", folder / "two.c"):
+        source.write_text("\n".join([SOURCE.read_text(), *structs, *functions]))
+        libraries.append(source.with_suffix(".so"))
+        gcc = ["gcc", "-O2", "-g", "-Wl,--build-id=sha1", "-shared", "-fPIC"]
+        subprocess.run([*gcc, "-o", libraries[-1], source], check=True)
+    shared = folder / "shared"
+    subprocess.run(["dwz", "-m", shared, *libraries], check=True)
+    return libraries[0].rename(folder / "liblines.so"), shared
 
 
 def newest() -> Interpreter:

@@ -17,7 +17,8 @@ from interpreters import Interpreter, all_interpreters
 from running import StartTarget
 from weft_command import run_weft
 
-from weft.symbolize.cython import CythonFile, decode
+from weft.sample import Frame, FrameKind
+from weft.symbolize.cython import CythonFile, CythonModule, decode
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CACHE = Path(os.environ.get("WEFT_CACHE") or ROOT / ".cache")
@@ -122,3 +123,12 @@ def test_lines_of_cythons_own_code() -> None:
     assert file.place(2) is None
     assert file.place(5) == ("x.pyx", 7)
     assert file.place(7) is None
+
+
+def test_a_source_that_is_a_pipe(tmp_path: Path) -> None:
+    """GIVEN debug information that names a pipe as the C file THEN nothing is waited for, and there is no line."""
+    pipe = tmp_path / "mod.c"
+    os.mkfifo(pipe)
+    frame = Frame(FrameKind.NATIVE, "__pyx_pf_3mod_f", str(pipe), 7, module="/mod.so")
+    (told,) = CythonModule("/mod.so")([frame])
+    assert (told.function, told.line) == ("mod.f", 0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +16,8 @@ from weft_command import LIMIT_S, running_weft, wait_until
 
 from weft.symbolize.resolver import Resolver
 from weft.target.code import CodeBook
+from weft.target.debugfiles import shared_file
+from weft.target.elf import ElfFile
 from weft.target.process import Process
 
 PLACE = "/usr/lib/debug"
@@ -94,6 +98,32 @@ def test_without_build_id(start_target: StartTarget, tmp_path: Path, *, belongs:
     told = lines_of(start_target(newest(), "lines.py", library).pid)
     assert (told == ALL_LINES) == belongs
     assert told
+
+
+def test_shared_file(tmp_path: Path) -> None:
+    """GIVEN a debug file that says where dwz has put what it shares, by a path from its own folder or from the root
+    THEN that file is found there, and one of another build-id is passed over."""
+    library = compile_library(tmp_path, "-g", "-Wl,--build-id=sha1")
+    shared = tmp_path / ".dwz" / "shared"
+    shared.parent.mkdir()
+    shared.write_bytes(library.read_bytes())
+    build_id = bytes.fromhex(
+        build_id_place(library).removesuffix(".debug").rpartition(".build-id/")[2].replace("/", "")
+    )
+    content, linking = tmp_path / "link", tmp_path / "linking.debug"
+    for path, told, is_found in (
+        (".dwz/shared", build_id, True),
+        (str(shared), build_id, True),
+        (".dwz/shared", bytes(20), False),
+        (".dwz/none", build_id, False),
+    ):
+        content.write_bytes(path.encode() + b"\0" + told)
+        subprocess.run(["objcopy", "--add-section", f".gnu_debugaltlink={content}", library, linking], check=True)
+        with ElfFile(str(linking)) as file, ExitStack() as opened:
+            found = shared_file(Process(os.getpid()), file)
+            assert (found is not None) == is_found
+            if found:
+                assert Path(opened.enter_context(found).path).samefile(shared)
 
 
 def test_vdso(start_target: StartTarget, tmp_path: Path) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from lines import ALL_LINES, compile_library, frames_of, lines_of, newest, separate
+from lines import ALL_LINES, compile_library, frames_of, lines_of, newest, separate, share
 from running import StartTarget
 from weft_command import LIMIT_S, run_weft, running_weft, wait_until
 
@@ -249,3 +250,21 @@ def test_a_module_that_cannot_be_had(
     nowhere = CodeModule(2, str(library), "12" * 20)
     assert Resolver(nowhere, Debuginfod({"DEBUGINFOD_URLS": server.url})).at(address)[0].function == f"{address:#x}"
     assert len(nowhere.problems) == 1
+
+
+def test_shared_debug_information(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
+    """GIVEN a debug file from which dwz has moved names into another one, both on a server alone THEN all functions are
+    told."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    library, shared = share(tmp_path)
+    symbols = subprocess.run(["nm", "-S", library], capture_output=True, text=True, check=True).stdout
+    begin, size = next((int(at, 16), int(size, 16)) for at, size in re.findall(r"(\w+) (\w+) t outlined", symbols))
+    debug = separate(library, tmp_path)
+    for file in (debug, shared):
+        server.answers[f"/buildid/{build_id_of(file)}/debuginfo"] = sends(file.read_bytes())
+        file.unlink()
+    module = CodeModule(1, str(library), build_id_of(library))
+    with closing(Resolver(module, Debuginfod({"DEBUGINFOD_URLS": server.url}))) as resolver:
+        functions = {frame.function for at in range(begin, begin + size) for frame in resolver.at(at)}
+    assert functions == {"outlined", "inlined", "inlined_twice"}
+    assert module.problems == []

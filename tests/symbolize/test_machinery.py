@@ -7,10 +7,10 @@ import pytest
 from weft.symbolize.machinery import is_machinery
 
 HIDDEN = """
-    PyEval_EvalFrameEx _PyEval_EvalFrameDefault _PyEval_EvalFrameDefault.cold _PyEval_Vector PyEval_EvalCode
+    PyEval_EvalFrameEx _PyEval_EvalFrameDefault _PyEval_Vector PyEval_EvalCode
     _PyFunction_Vectorcall function_code_fastcall fast_function call_function PyObject_Vectorcall PyObject_CallOneArg
     _PyObject_MakeTpCall _PyObject_VectorcallTstate cfunction_vectorcall_FASTCALL method_vectorcall_O type_call
-    slot_tp_call _Py_slot_tp_getattr_hook slot_tp_richcompare gen_send_ex2 gen_iternext call_method.constprop.1
+    slot_tp_call _Py_slot_tp_getattr_hook slot_tp_richcompare gen_send_ex2 gen_iternext call_method
     Py_RunMain Py_BytesMain pymain_run_python run_mod run_eval_code_obj _PyRun_SimpleFileObject main thread_run
     pythread_wrapper t_bootstrap _TAIL_CALL_BINARY_OP
 """

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import lzma
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lines import ALL_LINES, SOURCE, compile_library, lines_of, newest
+from lines import ALL_LINES, PLACES, compile_library, lines_of, newest, share
 from running import StartTarget
+from weft_command import run_weft
 
 from weft.symbolize.resolver import Resolver
 from weft.target.code import CodeModule
@@ -60,18 +62,28 @@ def test_mini_debug_information(start_target: StartTarget, tmp_path: Path) -> No
     assert told == ["outlined", "jumped_to", "entry"]
 
 
-@pytest.mark.parametrize("damage", ["no xz", "truncated", "too large", "no ELF"])
-def test_damaged(tmp_path: Path, damage: str) -> None:
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library with nothing but what it exports."""
+    return compile_library(tmp_path_factory.mktemp("bare"), "-g0", "-s")
+
+
+@pytest.mark.parametrize(
+    "hold",
+    [
+        lambda _: b"nothing",
+        lambda library: lzma.compress(library)[:-20],
+        lambda _: lzma.compress(bytes(100 << 20), preset=0),
+        lambda _: lzma.compress(b"nothing"),
+    ],
+    ids=["no xz", "truncated", "too large", "no ELF"],
+)
+def test_damaged(bare: Path, tmp_path: Path, hold: Callable[[bytes], bytes]) -> None:
     """GIVEN mini debug information that is none, or a bomb THEN it is told, and exported functions have names."""
-    library = compile_library(tmp_path, "-g0", "-s")
-    held = {
-        "no xz": b"nothing",
-        "truncated": lzma.compress(library.read_bytes())[:-20],
-        "too large": lzma.compress(bytes(100 << 20)),
-        "no ELF": lzma.compress(b"nothing"),
-    }[damage]
-    (tmp_path / "held").write_bytes(held)
-    subprocess.run(["objcopy", "--add-section", f".gnu_debugdata={tmp_path / 'held'}", library], check=True)
+    library = tmp_path / bare.name
+    held = tmp_path / "held"
+    held.write_bytes(hold(bare.read_bytes()))
+    subprocess.run(["objcopy", "--add-section", f".gnu_debugdata={held}", bare, library], check=True)
     module = CodeModule(1, str(library), None, ElfFile(str(library)))
     resolver = Resolver(module)
     (problem,) = module.problems
@@ -81,35 +93,15 @@ def test_damaged(tmp_path: Path, damage: str) -> None:
     assert resolver.at(address)[0].function == "entry"
 
 
-@pytest.mark.parametrize("how", ["zlib", "zlib-gnu", "zstd"])
-def test_compressed_debug_information(start_target: StartTarget, tmp_path: Path, how: str) -> None:
-    """GIVEN compressed sections of debug information THEN functions and lines are told."""
-    source = tmp_path / "large.c"  # small sections are left as they are
-    functions = [f"int pad_{number}(int x) {{\n    return x * {number};\n}}" for number in range(200)]
-    source.write_text("\n".join([f'#include "{SOURCE}"', *functions]))
-    library = compile_library(tmp_path, "-g", source=source)
-    subprocess.run(["objcopy", f"--compress-debug-sections={how}", library], check=True)
-    rows = subprocess.run(["readelf", "-SW", library], capture_output=True, text=True, check=True).stdout.splitlines()
-    for section in ("debug_line", "debug_info"):
-        assert any(f" .z{section} " in row or (f" .{section} " in row and " C " in row) for row in rows)
-    assert lines_of(start_target(newest(), "lines.py", library).pid) == ALL_LINES
-
-
 def test_shared_debug_information(start_target: StartTarget, tmp_path: Path) -> None:
-    """GIVEN names that dwz has moved into a file that two libraries share THEN an inlined function has its line, and
-    says in place of its name what it is."""
-    sources = [tmp_path / "one.c", tmp_path / "two.c"]
-    functions = [f"int pad_{number}(struct s{number} *x) {{ return x->member; }}" for number in range(300)]
-    structs = [f"struct s{number} {{ int member; }};" for number in range(300)]
-    libraries = []
-    for source in sources:
-        source.write_text("\n".join([SOURCE.read_text(), *structs, *functions]))
-        libraries.append(source.with_suffix(".so"))
-        subprocess.run(["gcc", "-O2", "-g", "-shared", "-fPIC", "-o", libraries[-1], source], check=True)
-    subprocess.run(["dwz", "-m", tmp_path / "shared", *libraries], check=True)
-    library = libraries[0].rename(tmp_path / "liblines.so")
+    """GIVEN names that dwz has moved into a file that two libraries share THEN all functions are told; WHEN that file
+    is gone THEN an inlined function has its line, says in place of its name what it is, and a warning tells why."""
+    library, shared = share(tmp_path)
     target = start_target(newest(), "lines.py", library)
-    told = [(function.partition(".")[0], line) for function, _, line in lines_of(target.pid)]  # without .constprop.0
-    whole = [(function, line) for function, _, line in ALL_LINES]
-    assert [line for _, line in told] == [line for _, line in whole]
-    assert set(told) - set(whole) == {("[inlined]", line) for name, line in whole if name.startswith("inlined")}
+    places = [(function, "one.c", line) for function, _, line in ALL_LINES]
+    assert lines_of(target.pid) == places
+    shared.unlink()
+    nameless = [(name if name in PLACES[2:] else "[inlined]", file, line) for name, file, line in places]
+    assert lines_of(target.pid) == nameless
+    warnings = [row for row in run_weft("dump", target.pid).stdout.splitlines() if row.startswith("warning: ")]
+    assert ["dwz" in row for row in warnings] == [True]

@@ -132,7 +132,52 @@ def test_cplusplus(tmp_path: Path) -> None:
     assert long.endswith(") const")
 
 
+@pytest.mark.parametrize(
+    ("symbol", "name"),
+    [
+        ("split.cold", "split"),
+        ("_Z5splitv.isra.0.part.1.cold.2", "split()"),
+        ("split.llvm.4711", "split"),
+        ("main._omp_fn.0", "main._omp_fn.0"),
+        ("resumed.resume", "resumed.resume"),
+        (".cold", ".cold"),
+    ],
+)
+def test_parts_and_clones(symbol: str, name: str) -> None:
+    """GIVEN what compilers make of one function THEN it has the function's name; functions of their own keep theirs."""
+    assert readable(symbol) == name
+
+
 def test_brackets_that_do_not_match() -> None:
     """GIVEN names that no demangler makes THEN they are told as they are."""
     for name in ("f(", "f)", "a<b", "a>b(", "a<(>)", "<" * 5000 + ">" * 5000):
         assert shorten(name) == name
+
+
+def number_of(index: int) -> str:
+    """A number of 36 digits, as substitutions are numbered."""
+    digit = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[index % 36]
+    return digit if index < 36 else number_of(index // 36) + digit
+
+
+def doubled(times: int) -> str:
+    """A symbol of a function whose last argument is a<x, x>, where x is an argument like that, and so on."""
+    return "_Z1f1aIiiE" + "".join(f"S_I{2 * f'S{number_of(index)}_'}E" for index in range(times))
+
+
+def test_names_without_end() -> None:
+    """GIVEN symbols that stand for 2 GB of text, or for more than there are atoms THEN they are told as they are."""
+    assert readable(doubled(2)).startswith("f(a<int, int>, a<a<int, int>, a<int, int>>, a<a<a")
+    for times in (12, 26, 60, 300):
+        assert readable(doubled(times)) == doubled(times)
+
+
+def test_names_that_nest_deep() -> None:
+    """GIVEN symbols whose types are nested as deep as they are long THEN they end, whatever they are told as."""
+    for symbol in ("_Z1f" + "P" * 4000 + "i", "_Z1f" + "PFvv" * 1000, "_Z1fI" + "J" * 4000, "_Z" + "N1aI" * 1000):
+        assert readable(symbol)
+
+
+def test_long_names_before_brackets() -> None:
+    """GIVEN one name of 60,000 letters before brackets THEN it is looked through once, not from each of its letters."""
+    assert shorten("a" * 60_000 + "(b)<c>").startswith("aaa")

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 from interpreters import Interpreter, all_interpreters
@@ -53,8 +54,7 @@ def test_stripped_functions() -> None:
     ranges = [
         (int(begin, 16), int(end, 16)) for begin, end in re.findall(r"FDE .*pc=([0-9a-f]+)\.\.([0-9a-f]+)", frames)
     ]
-    with ElfFile(str(path)) as file:
-        resolver = Resolver(CodeModule(1, str(path), None, file))
+    with ElfFile(str(path)) as file, closing(Resolver(CodeModule(1, str(path), None, file))) as resolver:
         names = {
             begin: {resolver.at(at)[0].function for at in (begin, (begin + end) // 2, end - 1)} for begin, end in ranges
         }

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+from weft_command import run_weft
 
 from weft import Capture, Collector, Mode, Options, Profile, record_process
 from weft.profile.tables import View
@@ -37,6 +40,18 @@ def record(
     """Record a running process; the path of the capture."""
     path = folder / f"{pid}.weft"
     record_process(pid, path, Options(rate_hz, seconds, mode, collector, subprocesses))
+    return path
+
+
+def record_as(
+    prefix: Sequence[str], pid: int, folder: Path, *, rate_hz: int, seconds: float, mode: Mode = Mode.WALL
+) -> Path:
+    """The same, by a weft that another command runs."""
+    path = folder / f"{pid}.weft"
+    run = run_weft(
+        "record", "-p", pid, "-d", seconds, "-r", rate_hz, "--mode", mode.name.lower(), "-o", path, prefix=prefix
+    )
+    assert run.returncode == 0, run.stderr
     return path
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from interpreters import Interpreter, all_interpreters
-from recordings import record, woven_stacks_of
+from recordings import account_of, record, woven_stacks_of
 from running import StartTarget
+from weft_command import run_weft
 
 from weft import _native, session
 from weft.sample import FrameFlag, FrameKind, State
@@ -26,7 +28,13 @@ while True:
 """
 
 READS = """
-import json, os
+import json, os, sys, threading, time
+def sleep(depth):
+    list(map(sleep, [depth - 1])) if depth else time.sleep(100)
+for _ in range(int(sys.argv[1])):
+    thread = threading.Thread(target=sleep, args=(120,))
+    thread.daemon = True
+    thread.start()
 print(json.dumps({"pid": os.getpid()}))
 __import__("sys").stdout.flush()
 os.read(0, 1)
@@ -55,8 +63,14 @@ def test_sleeps_in_a_callback(interpreter: Interpreter, start_target: StartTarge
     assert sum(s.weight_ns for s in whole) > 0.9 * sum(s.weight_ns for s in stacks) > 0
 
 
-def test_tables_come_late(start_target: StartTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """GIVEN a thread that stays blocked WHEN the C library's table comes only later THEN its stack is told again."""
+@pytest.mark.parametrize("threads", [101, 401])
+def test_tables_come_late(
+    threads: int, start_target: StartTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN threads that stay blocked WHEN the C library's table comes later THEN their stacks are told as they are.
+
+    Not all stacks of 401 threads fit into the 32 MB that are kept: they are told again.
+    """
     map_of = CodeBook.map_of
 
     def slow(book: CodeBook, *arguments: Any, **options: Any) -> _native.CodeMap:
@@ -66,9 +80,26 @@ def test_tables_come_late(start_target: StartTarget, tmp_path: Path, monkeypatch
     monkeypatch.setattr(session, "_TABLES_TIME", 0.0)
     monkeypatch.setattr(CodeBook, "map_of", slow)
     (tmp_path / "reads.py").write_text(READS)
-    target = start_target(all_interpreters()[0], tmp_path / "reads.py")
+    target = start_target(all_interpreters()[0], tmp_path / "reads.py", threads - 1)
     stacks = woven_stacks_of(record(target.pid, tmp_path, rate_hz=100, seconds=3))
     cut = [sampled for sampled in stacks if any(frame.kind is FrameKind.MARKER for frame in sampled.frames)]
     whole = [sampled for sampled in stacks if sampled not in cut]
-    assert len(whole) == 1 and cut
-    assert whole[0].weight_ns > sum(sampled.weight_ns for sampled in cut)
+    assert len({sampled.thread for sampled in whole}) == threads
+    assert bool(cut) == (threads > 250)
+    assert sum(sampled.weight_ns for sampled in whole) > sum(sampled.weight_ns for sampled in cut)
+
+
+def test_python_alone(start_target: StartTarget, tmp_path: Path) -> None:
+    """GIVEN a thread that is called from C WHEN native frames are not wanted THEN there are Python's, and no others."""
+    (tmp_path / "sleeps.py").write_text(SLEEPS)
+    target = start_target(all_interpreters()[0], tmp_path / "sleeps.py")
+    capture = tmp_path / "x.weft"
+    assert run_weft("record", "--no-native", "-p", target.pid, "-d", 1, "-o", capture).returncode == 0
+    chains = {tuple((frame.kind, frame.function) for frame in sampled.frames) for sampled in woven_stacks_of(capture)}
+    python = ((FrameKind.PYTHON, "<module>"), (FrameKind.PYTHON, "key"))
+    assert python in chains
+    assert chains <= {python, python[:1]}
+    assert account_of(capture)["native_whole"] == 0
+    (thread,) = json.loads(run_weft("dump", "--no-native", "--json", target.pid).stdout)["threads"]
+    assert {frame["kind"] for frame in thread["frames"]} == {"python"}
+    assert thread["frames"][-1]["function"] == "<module>"

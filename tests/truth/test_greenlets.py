@@ -2,46 +2,46 @@
 
 from __future__ import annotations
 
-from itertools import dropwhile
+import re
 from pathlib import Path
 
 from interpreters import Interpreter
 from recordings import Sampled, record, woven_stacks_of
 from running import StartTarget
 from test_woven import RATE_HZ, SECONDS
-from woven_calls import has_doubt, has_gap, share, wrong_calls
+from woven_calls import has_doubt, has_gap, is_proven, share, wrong_calls
 
-from weft.sample import Frame, FrameKind
-
-
-def of_its_greenlet(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
-    """From the outermost Python frame on. What lies below it on the C stack is another greenlet's, or was."""
-    return tuple(dropwhile(lambda frame: frame.kind is not FrameKind.PYTHON, frames))
+from weft.sample import FrameKind
 
 
 def is_switching(sampled: Sampled) -> bool:
     """Whether C stacks are just being copied, or links between frames restored, one by one (docs/weaving.md)."""
-    return any("g_switchstack" in frame.function for frame in sampled.frames)
-
-
-def is_proven(sampled: Sampled) -> bool:
-    """Whether nothing is missing of the greenlet, and each seam is proven."""
-    return not has_gap(of_its_greenlet(sampled.frames)) and not has_doubt(sampled.frames)
+    return any(re.search(r"g_switchstack|StackState|slp_", frame.function) for frame in sampled.frames)
 
 
 def test_switching(interpreter: Interpreter, packages: Path, start_target: StartTarget, tmp_path: Path) -> None:
-    """GIVEN eight greenlets that switch by chance THEN the Python frames of a sample are one greenlet's; and where all
-    is said to be proven, unless it is just switching, each lies behind the native frames that called it."""
+    """GIVEN eight greenlets that switch by chance THEN the Python frames of a sample are one greenlet's; and unless it
+    is just switching, all is proven, and each lies behind the native frames that called it."""
     target = start_target(interpreter, "greenlets.py", 60, interpreter.inside(packages))
     stacks = woven_stacks_of(record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS))
+    seen: set[str] = set()
     mixed, wrong = [], []
     for sampled in stacks:
         python = [frame for frame in sampled.frames if frame.kind is FrameKind.PYTHON]
-        if len({frame.file for frame in python if frame.file.startswith("greenlet_")}) > 1:
+        own = {frame.file for frame in python if frame.file.startswith("greenlet_")}
+        seen |= own
+        if len(own) > 1:
             mixed.append([(frame.function, frame.file) for frame in python])
         if is_proven(sampled) and not is_switching(sampled) and not interpreter.stripped:
-            wrong += wrong_calls(of_its_greenlet(sampled.frames))
-    print(f"{interpreter.name}: {sum(s.ticks for s in stacks)} samples, {share(stacks, is_proven):.4%} all proven")
+            wrong += wrong_calls(sampled.frames)
+    settled = [sampled for sampled in stacks if not is_switching(sampled)]
+    print(
+        f"{interpreter.name}: {sum(s.ticks for s in stacks):,} samples, {share(stacks, is_switching):.2%} in a switch, "
+        f"of the others {share(settled, is_proven):.4%} all proven"
+    )
+    assert seen == {f"greenlet_{number}.py" for number in range(8)}
     assert not mixed, mixed[:3]
     assert not wrong, wrong[:3]
-    assert share(stacks, is_proven) > 0.9
+    assert share(settled, lambda sampled: has_doubt(sampled.frames) and not has_gap(sampled.frames)) < 0.001
+    assert share(settled, is_proven) > 0.95  # on a busy machine, the tables take a while to be made
+    assert share(stacks, is_switching) < 0.1

@@ -11,8 +11,9 @@ import os
 from pathlib import Path
 
 import pytest
-from interpreters import Interpreter
-from recordings import record, stacks_of
+from interpreters import Interpreter, all_interpreters
+from privileges import PERF_EVENT_OPEN, filtered
+from recordings import account_of, record, record_as, stacks_of
 from running import StartTarget
 
 from weft import Mode
@@ -51,3 +52,23 @@ def test_shares_are_right(
         shown = 100 * weight / sum(weights.values())
         true = 100 * told[kind] / sum(told.values())
         assert abs(shown - true) < tolerance(samples), (weights, told)
+
+
+@pytest.mark.serial
+@pytest.mark.parametrize(("clock", "prefix"), [("cpu", []), ("wall", filtered(PERF_EVENT_OPEN))], ids=["cpu", "wall"])
+def test_in_step(start_target: StartTarget, tmp_path: Path, clock: str, prefix: list[str]) -> None:
+    """GIVEN two functions in turns as long as a period of ours, by the clock that paces us THEN each has its half, and
+    no tick is left out."""
+    rate_hz, seconds, whole = 1000, 3, 6
+    target = start_target(all_interpreters()[-1], "rhythm.py", whole, 1 / rate_hz, clock)
+    capture = record_as(prefix, target.pid, tmp_path, rate_hz=rate_hz, seconds=seconds, mode=Mode.CPU)
+    weights = {"first": 0, "second": 0}
+    for sampled in stacks_of(capture):
+        for function in {frame.function for frame in sampled.frames} & set(weights):
+            weights[function] += sampled.weight_ns
+    told = target.next_line()["cpu_s"]
+    account = account_of(capture)
+    shown, true = weights["first"] / sum(weights.values()), told["first"] / sum(told.values())
+    assert abs(shown - true) < 5 * (0.25 / account["samples_taken"]) ** 0.5, (weights, told)
+    on_cpu = sum(told.values()) / whole if clock == "cpu" else 1  # of the time
+    assert account["samples_wanted"] > 0.9 * on_cpu * seconds * rate_hz

@@ -7,7 +7,6 @@ the grammar finds those that cannot exist. Nothing of the expectation comes from
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -15,10 +14,9 @@ from pathlib import Path
 import pytest
 from interpreters import Interpreter, all_interpreters
 from privileges import PERF_EVENT_OPEN, filtered, ordinary
-from recordings import NATIVE_LOSSES, account_of, losses_of, record, stacks_of
+from recordings import NATIVE_LOSSES, account_of, losses_of, record, record_as, stacks_of
 from running import StartTarget
 from storm_grammar import violation
-from weft_command import run_weft
 
 from weft import Collector
 
@@ -46,7 +44,7 @@ def assert_legal(interpreter: Interpreter, capture: Path, *losses: str) -> dict[
     return account
 
 
-@pytest.mark.parametrize("collector", [Collector.PTRACE, Collector.PEEK])
+@pytest.mark.parametrize("collector", [Collector.PTRACE, Collector.PEEK, Collector.BPF])
 def test_read_while_they_wait(
     interpreter: Interpreter, start_target: StartTarget, tmp_path: Path, collector: Collector
 ) -> None:
@@ -61,7 +59,9 @@ def test_read_while_they_wait(
 def test_read_while_stopped(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
     """GIVEN a storm WHEN the kernel gives no CPU clocks, as in containers, THEN every stack is legal."""
     target = start_target(interpreter, "storm.py", 60)
-    account = assert_legal(interpreter, record_as(filtered(PERF_EVENT_OPEN), target.pid, tmp_path))
+    account = assert_legal(
+        interpreter, record_as(filtered(PERF_EVENT_OPEN), target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS)
+    )
     assert account["stops"] > 0
     assert account["stacks_waiting"] == account["stacks_moving"] == 0
     assert account["stops"] + account["stacks_still"] >= account["samples_taken"]
@@ -76,18 +76,10 @@ def test_read_by_an_ordinary_user(interpreter: Interpreter, start_target: StartT
     """
     command = [*ordinary(interpreter.chroot or Path("/")), interpreter.command[-1]]
     target = start_target(replace(interpreter, command=command), "storm.py", 60)
-    capture = record_as(ordinary(), target.pid, tmp_path)
+    capture = record_as(ordinary(), target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS)
     account = assert_legal(interpreter, capture, "torn")
     assert account["stops"] == 0
     assert losses_of(capture).get("torn", 0) < 0.01 * account["samples_taken"]
-
-
-def record_as(prefix: Sequence[str], pid: int, folder: Path) -> Path:
-    """Record by a weft that another command runs; the path of the capture."""
-    path = folder / "x.weft"
-    run = run_weft("record", "-p", pid, "-d", SECONDS, "-r", RATE_HZ, "-o", path, prefix=prefix)
-    assert run.returncode == 0, run.stderr
-    return path
 
 
 def test_the_judge_sees_torn_stacks(start_target: StartTarget, tmp_path: Path) -> None:

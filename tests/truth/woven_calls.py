@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 
 from recordings import Sampled
 
@@ -17,9 +18,9 @@ CALLERS = {
     "re": r"pattern_subx?|_sre_SRE_Pattern_sub\w*",
     "qsort": r"\w*qsort\w*",
     "lt": r"slot_tp_richcompare|half_richcompare",
-    "next": r"slot_tp_iternext|call_method",  # which the former ends with, and jumps to
+    "next": r"slot_tp_iternext|call_method",  # which the former ends with, and jumps to; slot_tp_call may do so, too
     "call": r"slot_tp_call",
-    "getattr": r"slot_tp_getattr_hook|call_attribute",
+    "getattr": r"(_Py_)?slot_tp_getattr_hook|call_attribute",
     "gen": r"builtin_next",
 }
 
@@ -42,11 +43,19 @@ def kind_of(name: str) -> str:
     return name.removeprefix("via_") if name.startswith("via_") and name != "via_direct" else "python"
 
 
+@cache
+def _kinds_with(function: str) -> set[str]:
+    name = re.sub(r"\.\w+(\.\d+)?", "", function)
+    return {kind for kind, pattern in CALLERS.items() if re.fullmatch(pattern, name)}
+
+
 def kinds_of(between: tuple[Frame, ...]) -> set[str]:
     """Whose callers are among these."""
-    names = {re.sub(r"\.\w+(\.\d+)?", "", frame.function) for frame in between}
-    found = {kind for kind, pattern in CALLERS.items() if any(re.fullmatch(pattern, name) for name in names)}
-    return found - {"gen"} if "next" in found else found  # builtin next calls both
+    found = set().union(*(_kinds_with(frame.function) for frame in between))
+    if "next" in found:
+        # builtin_next calls both kinds of iterators; where it is not, it was slot_tp_call.
+        return found - {"gen"} if "gen" in found else found - {"next"} | {"call"}
+    return found
 
 
 def wrong_calls(frames: tuple[Frame, ...]) -> list[tuple[str, list[str]]]:
@@ -63,9 +72,14 @@ def has_gap(frames: tuple[Frame, ...]) -> bool:
     return any(frame.kind is FrameKind.MARKER for frame in frames)
 
 
+@cache
+def _is_doubtful(flags: int) -> bool:
+    return bool(flags & (FrameFlag.COUNTED | FrameFlag.OPEN))
+
+
 def has_doubt(frames: tuple[Frame, ...]) -> bool:
     """Whether it says of a seam that it is not proven."""
-    return any(frame.flags & (FrameFlag.COUNTED | FrameFlag.OPEN) for frame in frames)
+    return any(_is_doubtful(frame.flags) for frame in frames)
 
 
 def is_proven(sampled: Sampled) -> bool:

@@ -55,17 +55,20 @@ def test_libc() -> None:
     assert_as_compiled(LIBC.resolve(), least=10_000)
 
 
-# At each instruction of CPython's perf trampolines (Python/asm_trampoline.S): with and without a frame pointer.
+# At each instruction of CPython's perf trampolines (Python/asm_trampoline.S), with and without a frame pointer, and of
+# the entries of procedure linkage tables that go through their slot, as lld and ld write them.
 TRAMPOLINES = {
     "4883ec08 ffd1 4883c408 c3": {0: 8, 4: 16, 6: 16, 10: 8},
     "f30f1efa 4883ec08 ffd1 4883c408 c3": {0: 8, 4: 8, 8: 16, 10: 16, 14: 8},
     "55 4889e5 ffd1 5d c3": {0: 8, 1: 16, 4: 16, 6: 16, 7: 8},
+    "ff2500100000 6801000000 e9d0ffffff": {0: 8},
+    "f30f1efa f2ff2500100000 0f1f4400": {0: 8, 4: 8},
 }
 
 
 @pytest.mark.parametrize("code", TRAMPOLINES)
 def test_trampolines(code: str) -> None:
-    """GIVEN CPython's trampolines THEN the caller of each of their instructions is known."""
+    """GIVEN trampolines THEN the caller of each of their instructions is known."""
     whole = bytes.fromhex(code)
     found = {at: _native.rule_of_code(whole[at:]) for at in TRAMPOLINES[code]}
     assert {at: rule and rule["CFA"] for at, rule in found.items()} == {

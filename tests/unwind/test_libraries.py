@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import pytest
 from interpreters import Interpreter
-from native_stacks import gdb_stack, own_stack, wait_until_it_reads
+from native_stacks import gdb_callers, gdb_stack, own_stack, wait_until_it_reads
 from running import TARGETS, StartTarget, Target
 from weft_command import cpu_ns, run_weft, wait_until
 
@@ -52,11 +52,15 @@ def test_called_back(interpreter: Interpreter, library: str, start_target: Start
     assert [pc for pc in pcs if pc in noted] == noted[::-1]
 
 
-def interrupt(target: Target) -> None:
-    """Let the target compute for a moment, then send the signal that makes it read its stdin again."""
+def go_on(target: Target) -> None:
     assert target.process.stdin is not None
     target.process.stdin.write(b"x")
     target.process.stdin.flush()
+
+
+def interrupt(target: Target) -> None:
+    """Let the target compute for a moment, then send the signal that makes it read its stdin again."""
+    go_on(target)
     begun = cpu_ns(target.pid)
     wait_until(lambda: cpu_ns(target.pid) > begun + COMPUTED_NS, "it computes")
     os.kill(target.pid, signal.SIGUSR1)
@@ -119,24 +123,29 @@ def test_assembly(
     interpreter: Interpreter, library: str, numpy: str, start_target: StartTarget, tmp_path: Path
 ) -> None:
     """GIVEN a signal that comes in an assembly kernel of OpenBLAS, whose first instructions alone tell how to unwind it
-    THEN its callers are told, and the seam behind them is proven by its address. (gdb goes on with thousands of guesses
-    there, or gives up.)"""
+    THEN its callers are those that gdb has seen where it begins, and the seam behind them is proven by its address.
+    (From within it gdb goes on with thousands of guesses, or gives up.)"""
+    kernel = "dgemm_kernel_HASWELL"
     env = {"OPENBLAS_NUM_THREADS": "1", "OPENBLAS_CORETYPE": "Haswell"}
     target = start_target(interpreter, "computes.py", "product", library, 1, numpy, env=env)
+    wait_until_it_reads(target)
+    go_on(target)
+    callers = gdb_callers(target.pid, tmp_path, interpreter.chroot, kernel, 40)
+    os.kill(target.pid, signal.SIGUSR1)
     wait_until_it_reads(target)
     functions: list[str] = []
     for _ in range(100):  # some of the work is done in C
         interrupt(target)
         (thread,) = json.loads(run_weft("dump", "--json", "--all-frames", target.pid).stdout)["threads"]
         functions = [frame["function"] for frame in thread["frames"]]
-        if "dgemm_kernel_HASWELL" in functions:
+        if kernel in functions:
             break
-    assert "dgemm_kernel_HASWELL" in functions
+    assert kernel in functions
     assert thread["native_loss"] is None
-    assert [frame["function"] for frame in thread["frames"] if frame["kind"] == "python"] == [
-        "product",
-        "main",
-        "<module>",
-    ]
+    python = [frame["function"] for frame in thread["frames"] if frame["kind"] == "python"]
+    assert python == ["product", "main", "<module>"]
     assert {frame["seam"] for frame in thread["frames"] if frame.get("seam")} == {"proven"}
-    assert functions.index("dgemm_kernel_HASWELL") < functions.index("product")
+    assert functions.index(kernel) < functions.index("product")
+    frames, _ = own_stack(target.pid)
+    interrupted = max(at for at, frame in enumerate(frames) if not frame[3])
+    assert [frame[0] for frame in frames[interrupted + 1 :]] in callers

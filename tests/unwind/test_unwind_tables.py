@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import struct
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -135,3 +136,22 @@ def test_damaged_sections() -> None:
         for address in (0, section.address, *range(1, 1 << 64, 1 << 61)):
             table.find(address)
     assert lost > 500
+
+
+def frames_with(shared: bytes, *, functions: int) -> bytes:
+    """An .eh_frame of functions of 16 bytes that share these rules; before them stands that the CFA is rsp + 8."""
+    cie = bytes(4) + b"\1zR\0\x01\x78\x10\x01\0" + b"\x0c\x07\x08\x90\x01" + shared
+    data = struct.pack("<I", len(cie)) + cie
+    for number in range(functions):
+        data += struct.pack("<IIQQB", 21, len(data) + 4, 16 * number, 16, 0)
+    return data
+
+
+def test_shared_rules_without_end() -> None:
+    """GIVEN functions that share more rules than any compiler writes THEN these are lost: each would run them all."""
+    sound = _native.UnwindTable.build([(frames_with(bytes(16), functions=100), 0, True)])
+    assert sound.find(16 * 99)["CFA"] == "rsp+8"
+    assert not any(sound.losses.values())
+    hostile = _native.UnwindTable.build([(frames_with(bytes(1 << 20), functions=20_000), 0, True)])
+    assert hostile.losses["functions"] == 20_000
+    assert not hostile.covers(0)

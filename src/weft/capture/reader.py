@@ -144,11 +144,22 @@ class Capture:
     def stacks(self) -> Iterator[tuple[int, int, int]]:
         """All stacks as (id, parent, frame), each after its parent; the empty stack, 0, is not among them."""
         seen = {0}
-        for row in self._query("SELECT id, parent, frame FROM stack ORDER BY id"):
-            if row[1] not in seen or row[0] <= 0:
-                raise self.damaged(f"stack {row[0]} has no caller that came before it")
-            seen.add(row[0])
-            yield row
+        later: dict[int, list[tuple[int, int, int]]] = {}  # of stacks that were told anew, by the parent they wait for
+        for first in self._query("SELECT id, parent, frame FROM stack ORDER BY id"):
+            ready = [first]
+            while ready:
+                row = ready.pop()
+                if row[0] <= 0:
+                    raise self.damaged(f"a stack has the number {row[0]}")
+                if row[1] in seen:
+                    seen.add(row[0])
+                    yield row
+                    ready += later.pop(row[0], ())
+                else:
+                    later.setdefault(row[1], []).append(row)
+        if later:
+            ((stack, _, _), *_) = next(iter(later.values()))
+            raise self.damaged(f"stack {stack} has no caller")
 
     def totals(self) -> Iterator[tuple[int, int, int, int, int]]:
         """All runs added up: (thread, stack, state, weight_ns, ticks). Threads that stand still are in standing()."""

@@ -3,7 +3,7 @@
 -- Ids are the recorder's own and never reused within a capture.
 
 PRAGMA application_id = 0x77656674;  -- "weft"
-PRAGMA user_version = 3;             -- of this schema; another one is refused
+PRAGMA user_version = 4;             -- of this schema; another one is refused
 
 -- Of the recording: version, command, host, kernel, collector, pacer, mode, rate_hz, start_ns (monotonic),
 -- start_unix_ns, end_ns (absent while it runs), written_ns (of the last batch), ended ("" or why).
@@ -79,8 +79,8 @@ CREATE TABLE function (
     PRIMARY KEY (frame, depth)
 ) WITHOUT ROWID;
 
--- Every stack is a node of one tree: its innermost frame, and the stack of its caller, whose id is lower. Stack 0, the
--- empty one, has no row.
+-- Every stack is a node of one tree: its innermost frame, and the stack of its caller. Stack 0, the empty one, has no row.
+-- A row is replaced when more of its stack is known.
 CREATE TABLE stack (
     id INTEGER PRIMARY KEY,
     parent INTEGER NOT NULL,

@@ -30,7 +30,7 @@ ADD_MODULE: Final = "INSERT INTO module VALUES (?, ?, ?)"
 ADD_FRAME: Final = "INSERT INTO frame VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL)"
 ADD_NATIVE_FRAME: Final = "INSERT INTO frame VALUES (?, ?, 0, 0, 0, 0, 0, 0, 0, ?, ?, ?)"
 ADD_FUNCTION: Final = "INSERT INTO function VALUES (?, ?, ?, ?, ?, ?, ?)"
-ADD_STACK: Final = "INSERT INTO stack VALUES (?, ?, ?)"
+ADD_STACK: Final = "INSERT OR REPLACE INTO stack VALUES (?, ?, ?)"
 ADD_SAMPLES: Final = "INSERT INTO samples (thread, start_ns, end_ns, runs) VALUES (?, ?, ?, ?)"
 SET_RUNTIME: Final = "UPDATE process SET runtime = ? WHERE id = ?"
 END_PROCESS: Final = "UPDATE process SET end_ns = ?, exit_status = ? WHERE id = ?"
@@ -46,7 +46,7 @@ SET_ACCOUNT: Final = "INSERT OR REPLACE INTO account VALUES (?, ?)"
 class CaptureWriter:
     """Writes one capture. Nothing is on disk before commit(); after an error, what was committed stays.
 
-    Ids are the caller's. A stack must be added after its parent and with a higher id. For use from one thread.
+    Ids are the caller's. For use from one thread.
     All methods that touch the disk raise OutputError.
     """
 
@@ -160,7 +160,7 @@ class CaptureWriter:
             self._add(ADD_FUNCTION, frame_id, depth, int(frame.kind), name, file, frame.line, int(frame.flags))
 
     def add_stacks(self, stacks: Iterable[tuple[int, int, int]]) -> None:
-        """New stacks as (id, parent, frame): `frame` called by the stack `parent`, which is 0 or an older stack."""
+        """Stacks as (id, parent, frame): `frame` called by the stack `parent`. A known id replaces what it was."""
         self._queue.setdefault(ADD_STACK, []).extend(stacks)
 
     def add_runs(self, thread: int, start_ns: int, end_ns: int, runs: bytes) -> None:

@@ -81,7 +81,8 @@ class _Rate(click.ParamType[int]):
     type=click.Choice([collector.value for collector in Collector]),
     default="auto",
     show_default=True,
-    help="ptrace: the default; peek: without it, beside a debugger, and biased where there are no CPU clocks.",
+    help="ptrace: the default; bpf: in the kernel, as root; peek: without either, beside a debugger, and biased where "
+    "there are no CPU clocks.",
 )
 @native_option
 @idle_option
@@ -140,6 +141,8 @@ def _record(path: Path, pid: int | None, command: Sequence[str], options: Option
         click.echo(f"weft: process {failed}: {error}", err=True)
     for warning in result.warnings:
         click.echo(f"weft: {escape(warning)}", err=True)
+    if options.mode is Mode.GIL and any(runtime.layout.free_threaded for runtime in result.runtimes):
+        click.echo("weft: a free-threaded Python has no GIL to hold: --mode cpu shows what runs", err=True)
     if not result.runtimes and not result.failures:
         advice = "" if options.subprocesses else "; with -s its subprocesses are recorded, too"
         click.echo(f"weft: no Python was found in {_told(pid, command)}{advice}", err=True)

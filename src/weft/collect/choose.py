@@ -8,12 +8,15 @@ from pathlib import Path
 
 from weft.errors import CollectorError
 
+_FIRST_PID_NAMESPACE = 0xEFFFFFFC
+
 
 class Collector(StrEnum):
     """What takes the samples."""
 
     AUTO = "auto"
     PTRACE = "ptrace"
+    BPF = "bpf"  # in the kernel, on the thread itself
     PEEK = "peek"  # sees threads and programs begin late, and without CPU clocks leans towards code that rarely calls
 
 
@@ -26,13 +29,25 @@ def tracer_of(pid: int) -> int:
     return 0
 
 
+def check_bpf() -> None:
+    """Raise CollectorError where collector bpf would not know what it samples."""
+    # The kernel tells ids as they are in the machine's own PID namespace (include/linux/proc_ns.h, PROC_PID_INIT_INO).
+    if Path("/proc/self/ns/pid").stat().st_ino != _FIRST_PID_NAMESPACE:
+        raise CollectorError(
+            "collector bpf has to run in the machine's own PID namespace (docker run --pid=host); "
+            "in this one use --collector ptrace"
+        )
+
+
 def choose(asked: Collector, pid: int) -> Collector:
     """Return the collector for a process. CollectorError if none can run.
 
     A process has one tracer at most (ptrace(2)); under a debugger only peek works, and since its profile is worse it is
     never chosen silently.
     """
-    if asked is Collector.PEEK:
+    if asked is Collector.BPF:
+        check_bpf()
+    if asked in (Collector.PEEK, Collector.BPF):
         return asked
     if tracer := tracer_of(pid):
         raise CollectorError(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
@@ -22,6 +23,8 @@ class CodeFollower:
         self._sampler = sampler
         self._book = book
         self._pids: dict[int, int] = {}
+        self._lock = threading.Lock()
+        self._asked: dict[int, list[int]] = {}  # by process: addresses that nobody has looked at yet
         self._worker = ThreadPoolExecutor(1, "weft-code")
         self._under_way: deque[Future[None]] = deque()
 
@@ -33,7 +36,11 @@ class CodeFollower:
             case EventKind.PROCESS_END:
                 self._submit(self._book.forget, self._pids.pop(event.process, 0))
             case EventKind.CODE_UNKNOWN if event.process in self._pids:
-                self._submit(self._tell, event.process, self._pids[event.process], pc=event.value)
+                with self._lock:
+                    asked = self._asked.setdefault(event.process, [])
+                    asked.append(event.value)
+                if len(asked) == 1:  # else it is in line already; while libraries are loaded, many come at once
+                    self._submit(self._answer, event.process, self._pids[event.process])
 
     def look(self) -> None:
         """Make tables of what processes have mapped since the last call, before their code is met; first check()."""
@@ -56,6 +63,11 @@ class CodeFollower:
     def _submit(self, work: Callable[..., None], *arguments: object, **options: object) -> None:
         self._under_way.append(self._worker.submit(work, *arguments, **options))
 
-    def _tell(self, process: int, pid: int, *, pc: int | None = None, within_s: float = 0.0) -> None:
+    def _answer(self, process: int, pid: int) -> None:
+        with self._lock:
+            asked = self._asked.pop(process)
+        self._tell(process, pid, asked)
+
+    def _tell(self, process: int, pid: int, wanted: Sequence[int] = (), *, within_s: float = 0.0) -> None:
         with suppress(TargetError):  # it has ended
-            self._sampler.set_code(process, self._book.map_of(Process(pid), pc, within_s))
+            self._sampler.set_code(process, self._book.map_of(Process(pid), wanted, within_s))

@@ -14,6 +14,8 @@ from weft.target.process import Process
 
 _FIRST_PAUSE = 0.005  # seconds between looks at a process that starts; doubled each time
 _LONGEST_PAUSE = 1.0
+# On a busy machine a process that has just forked has its parent's threads for longer than a proof lasts.
+_MAX_PROOFS = 3
 _SETTLED = 3  # looks that found no Python and nothing newly mapped: it is no Python program, so far
 
 
@@ -24,6 +26,7 @@ class _Search:
     pause: float = _FIRST_PAUSE
     mapped: frozenset[str] = field(default_factory=frozenset)
     idle_looks: int = 0
+    failed_proofs: int = 0
     told: bool = False  # the sampler knows that there is no Python, so far
 
 
@@ -71,12 +74,15 @@ class Finder:
             self._note_none(process, search)
         except LayoutError as error:
             self.failures[search.pid] = error
-            self._tell(process, None)
-            del self._searches[process]
+            search.failed_proofs += 1
+            if search.failed_proofs == _MAX_PROOFS:
+                self._tell(process, None)
+                del self._searches[process]
         except TargetError:
             del self._searches[process]  # it has ended; the sampler will say so
         else:
             self.found.append(runtime)
+            self.failures.pop(search.pid, None)
             self._tell(process, runtime)
             del self._searches[process]
 

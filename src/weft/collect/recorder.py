@@ -16,7 +16,8 @@ from weft.errors import MemoryReadError, TargetError
 from weft.sample import Frame, marker, native_flags
 from weft.symbolize.kernel import kernel_frame
 from weft.target.code import CodeBook
-from weft.target.elf import ElfError, Image
+from weft.target.elf import ElfError
+from weft.target.image import Image
 from weft.target.maps import modules
 from weft.target.process import Process
 
@@ -170,7 +171,7 @@ class Recorder:
         self._kernel_names += (name.decode("ascii", "backslashreplace") for name in batch.kernel_names)
         for frame_id, kernel_address, number in batch.kernel_frames:
             self._capture.add_kernel_frame(frame_id, kernel_address)
-            if kernel_address is None:
+            if kernel_address is None:  # of a blocked thread: the kernel tells such stacks by names alone
                 self._capture.add_functions(frame_id, [kernel_frame(self._kernel_names[number])])
             else:
                 self.kernel_frames[frame_id] = kernel_address

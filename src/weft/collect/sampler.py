@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
 from weft import _native
+from weft.collect.bpf.collector import KernelCollector
 from weft.collect.choose import Collector
 from weft.cpython.locate import Runtime
-from weft.errors import PermissionDeniedError, TargetExitedError
+from weft.errors import CollectorError, PermissionDeniedError, TargetExitedError
 
 
 class Mode(IntEnum):
@@ -55,14 +57,23 @@ def events_of(batch: _native.Batch) -> Iterator[Event]:
 class Sampler:
     """Takes samples on a thread of its own, from attach() to stop(). One at a time in a process."""
 
-    def __init__(self, collector: Collector, rate_hz: float, mode: Mode, *, subprocesses: bool, native: bool) -> None:
+    def __init__(self, collector: Collector, rate_hz: int, mode: Mode, *, subprocesses: bool, native: bool) -> None:
+        """Make it ready. CollectorError."""
+        if collector is Collector.BPF and mode is Mode.GIL:
+            raise CollectorError("collector bpf does not follow the GIL; for --mode gil use --collector ptrace")
+        self.dropped = 0  # samples for which the kernel found no room; known when stop() returns
+        self._lock = threading.Lock()  # maps of code are told by several threads
+        self._kernel = KernelCollector() if collector is Collector.BPF else None
         self._native = _native.Sampler(
             rate_hz,
             _native.Mode(mode.value),
             collector is Collector.PTRACE,
             follow_processes=subprocesses,
             native=native,
+            kernel=self._kernel.maps if self._kernel else None,
         )
+        if self._kernel:
+            self._kernel.start(rate_hz)
 
     def attach(
         self, pid: int, *, launching: bool = False, runtime: Runtime | None = None, code: _native.CodeMap | None = None
@@ -73,6 +84,7 @@ class Sampler:
         runtime: where its Python is, if that is known already; code: what is known of its code.
         """
         place = _place(runtime) if runtime else None
+        self._load_tables(code)
         result = self._native.attach(pid, launching, place, code or _native.CodeMap())
         if result is _native.AttachResult.DENIED:
             raise PermissionDeniedError(
@@ -90,7 +102,13 @@ class Sampler:
 
     def set_code(self, process: int, code: _native.CodeMap) -> None:
         """Tell where the code of a process lies now."""
+        self._load_tables(code)
         self._native.set_code(process, code)
+
+    def _load_tables(self, code: _native.CodeMap | None) -> None:
+        with self._lock:
+            if self._kernel and code:
+                self._kernel.tables.load(code.tables)
 
     def next_batch(self, timeout_s: float) -> _native.Batch | None:
         """Return what has happened since the last batch, None if there is nothing in time."""
@@ -98,7 +116,14 @@ class Sampler:
 
     def stop(self) -> None:
         """End the sampling and let go of every target. What is left comes as a last batch."""
+        if self._kernel:
+            self._kernel.stop()
         self._native.stop()
+        with self._lock:
+            if self._kernel:
+                self.dropped = self._kernel.lost
+                self._kernel.close()
+                self._kernel = None
 
 
 def _place(runtime: Runtime) -> _native.PythonPlace:
@@ -107,8 +132,10 @@ def _place(runtime: Runtime) -> _native.PythonPlace:
     return _native.PythonPlace(runtime.layout.numbers(), addresses)
 
 
-def pacer_of(account: dict[str, int]) -> str:
+def pacer_of(collector: Collector, account: dict[str, int]) -> str:
     """Return in words what paced the samples."""
+    if collector is Collector.BPF:
+        return "clocks of the CPUs"
     if not account["cpu_clocks"]:
         return "wall clock"
     return "CPU clocks of the threads" if not account["cpu_clocks_refused"] else "CPU clocks, some by the wall clock"

@@ -21,7 +21,8 @@ from weft.cpython.layout import Layout, RuntimeAddresses, Source, Version
 from weft.cpython.scan import find_heads, find_runtimes, find_version
 from weft.cpython.sources import layouts
 from weft.errors import LayoutError, MemoryReadError, NotPythonError
-from weft.target.elf import ElfError, Image
+from weft.target.elf import ElfError
+from weft.target.image import Image
 from weft.target.maps import Mapping, modules
 from weft.target.memory import Memory, read_u32, read_u64
 from weft.target.process import Process

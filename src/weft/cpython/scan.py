@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from weft.cpython.debug_offsets import COOKIE, debug_offsets_version
 from weft.cpython.layout import Layout, Version
 from weft.errors import MemoryReadError
-from weft.target.elf import Image
+from weft.target.image import Image
 from weft.target.maps import Mapping
 from weft.target.memory import Memory, read_u64
 

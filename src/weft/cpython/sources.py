@@ -15,7 +15,7 @@ from weft.cpython.layout import Source, Version
 from weft.cpython.tables import layouts_from_tables
 from weft.errors import LayoutError
 from weft.target.debugfiles import debug_file
-from weft.target.elf import Image
+from weft.target.image import Image
 from weft.target.target import Target
 
 

@@ -15,10 +15,12 @@ KEYS = (
     "samples_wanted",
     "samples_taken",
     "samples_late",
+    "samples_dropped",
     "stacks_whole",
     "stacks_truncated",
     "stacks_incomplete_frames",
     "stacks_retaken",
+    "stacks_in_kernel",
     "stacks_waiting",
     "stacks_still",
     "stacks_moving",
@@ -132,9 +134,14 @@ class Account:
         """The account as (subject, what there is to say) for a reader."""
         counts = self.counts
         taken, wanted = counts["samples_taken"], counts["samples_wanted"]
+        dropped, in_kernel = counts["samples_dropped"], counts["stacks_in_kernel"]
         taken_share = f" ({share(taken, wanted)})" if wanted else ""
         rows = [
-            ("samples", f"{wanted:,} wanted, {taken:,} taken{taken_share}, {counts['samples_late']:,} late"),
+            (
+                "samples",
+                f"{wanted:,} wanted, {taken:,} taken{taken_share}, {counts['samples_late']:,} late"
+                + (f", {dropped:,} dropped" if dropped else ""),
+            ),
             ("lost", _told(self.lost)),
             (
                 "stacks",
@@ -144,7 +151,8 @@ class Account:
             ),
             (
                 "read",
-                f"{counts['stacks_waiting']:,} waiting for a CPU, {counts['stacks_still']:,} blocked, "
+                (f"{in_kernel:,} in the kernel, " if in_kernel else "")
+                + f"{counts['stacks_waiting']:,} waiting for a CPU, {counts['stacks_still']:,} blocked, "
                 f"{counts['stops']:,} stopped, {counts['stacks_moving']:,} moving",
             ),
         ]
@@ -199,7 +207,8 @@ class Account:
         if not self.pacer:
             return self.collector
         clocks, refused = self.counts["cpu_clocks"], self.counts["cpu_clocks_refused"]
-        return f"{self.collector}, paced by {self.pacer} ({amount(clocks, 'CPU clock')}, {refused:,} refused)"
+        told = f" ({amount(clocks, 'CPU clock')}, {refused:,} refused)" if clocks or refused else ""
+        return f"{self.collector}, paced by {self.pacer}{told}"
 
 
 def _warnings(collector: str, counts: Mapping[str, int], ended: str, complete: bool) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 from dataclasses import dataclass
 
 _MAX_LENGTH = 160  # characters; what is nested deepest is left out of longer names
@@ -15,7 +16,7 @@ _TOKEN = re.compile(
     r"(?<!\w)operator(?:\(\)|<=>|->\*|[<>]{2}=?|[<>]=?|->|,)|\(anonymous namespace\)|->| [<>]{1,2}=? |[<>=]="
     r"|[<(),>]|[^<>(),=\- o]+|."
 )
-_PATH = re.compile(r"[\w:]+$")
+_OF_PATHS = f"{string.ascii_letters}{string.digits}_:"
 _CLOSING = {"<": ">", "(": ")"}
 
 # What an argument of std's templates is by default, as far as it is of the first one; std::allocator is of any.
@@ -87,9 +88,10 @@ def _render(text: _Text, depth: int) -> str:
         if part.opening == "(":
             shown += f"({', '.join(inner)})" if any(map(_is_written, part.parts)) else "()"
             continue
-        path = _PATH.search(shown)
-        if path and path[0].startswith("std::"):
-            shown = shown[: path.start()] + _of_std(path[0], inner)
+        before = shown.rstrip(_OF_PATHS)
+        path = shown[len(before) :]
+        if path.startswith("std::"):
+            shown = before + _of_std(path, inner)
         else:
             shown += f"<{', '.join(inner)}>"
     return shown

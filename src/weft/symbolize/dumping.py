@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+from weft.limits import many_files
 from weft.sample import Frame, FrameKind
 from weft.symbolize.debuginfod import Debuginfod
 from weft.symbolize.problems import warnings_of
@@ -12,15 +16,27 @@ from weft.target.target import Target
 _TABLES_TIME = 30.0  # seconds for unwind tables, of all modules
 
 
+@contextmanager
+def code_of(target: Target) -> Iterator[TargetCode]:
+    """Have the code of a target at hand, with the files of its modules."""
+    with many_files(), closing(CodeBook()) as book, closing(TargetCode(target, book)) as code:
+        yield code
+
+
 class TargetCode:
     """The code of one target, and the names of its functions."""
 
-    def __init__(self, target: Target) -> None:
-        self._book = CodeBook()
+    def __init__(self, target: Target, book: CodeBook) -> None:
+        self._book = book
         self.map = self._book.map_of(target, within_s=_TABLES_TIME)
         self._servers = Debuginfod()
         self._resolvers: dict[int, Resolver] = {}
         self._known: dict[tuple[int, int], list[Frame]] = {}
+
+    def close(self) -> None:
+        """Close what was opened to name functions."""
+        for resolver in self._resolvers.values():
+            resolver.close()
 
     def functions(self, module: int, address: int) -> list[Frame]:
         """Return the functions that lie at an address, innermost first."""

@@ -30,6 +30,20 @@ def files_of(module: CodeModule, servers: Debuginfod | None, opened: ExitStack) 
     return files
 
 
+def shared_file(module: CodeModule, servers: Debuginfod | None, file: ElfFile, opened: ExitStack) -> ElfFile | None:
+    """Return the file into which dwz has moved what `file` shares with others; None if it cannot be had. What is opened
+    here is closed with `opened`.
+    """
+    try:
+        link = file.shared_link
+        if link and module.shared and module.shared.build_id == link.build_id:
+            return module.shared
+    except ElfError:
+        return None
+    found = servers.debug_file(link.build_id) if servers and link else None
+    return opened.enter_context(found) if found else None
+
+
 def has_lines(file: ElfFile) -> bool:
     """Whether a file has debug information that tells lines; it may be compressed."""
     return any(file.section(name) for name in (".debug_line", ".zdebug_line"))

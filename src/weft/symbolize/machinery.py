@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 
-# By the names of CPython 2.7 to 3.15, in Objects/ and Python/; compilers add .part.0, .constprop.0, .isra.0, .cold and
-# .lto_priv.0.
+# By the names of CPython 2.7 to 3.15, in Objects/ and Python/.
 _EVALUATES = (
     r"_?PyEval_(?!ReleaseThread|AcquireThread|SaveThread|RestoreThread).*|_TAIL_CALL_.*|fast_function|call_function"
     r"|do_call(_core)?|ext_do_call|trace_call_function|_?PyFunction_.*|function_(call|code_fastcall)|eval_frame"
@@ -32,7 +31,7 @@ _DEFINED = (
     r"\w+\.tp_(call|descr_get)|(generator|coroutine|async_generator)\w*\.(a?send|a?throw|a?close|tp_iternext)"
     r"|__build_class__|__new__|eval|exec"
 )
-_MACHINERY = re.compile(rf"(?:{_EVALUATES}|{_CALLS}|{_STARTS}|{_DEFINED})(?:\.\w+)*")
+_MACHINERY = re.compile("|".join((_EVALUATES, _CALLS, _STARTS, _DEFINED)))
 # How the C library begins a program and a thread.
 _BEGINS = re.compile(r"_start|__libc_start_(main|call_main)\w*|start_thread|clone3?|__clone3?|_dl_relocate_static_pie")
 

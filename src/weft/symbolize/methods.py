@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
+from itertools import islice
 
-from weft.target.elf import ElfFile
+from weft.target.elf import ElfFile, Section
 
 _WORD = struct.Struct("<Q")
 # struct PyMethodDef (Include/methodobject.h): char *ml_name; PyCFunction ml_meth; int ml_flags; char *ml_doc.
 _MAX_METHOD_FLAGS = 0x3FF  # METH_METHOD is the highest, 0x200
-_DATA = re.compile(r"\.data(\..*)?")
+_TEXT, _STRINGS, _DATA = re.compile(r"\.text.*"), re.compile(r"\.rodata.*"), re.compile(r"\.data(\..*)?")
 _IDENTIFIER = re.compile(rb"[A-Za-z_][A-Za-z0-9_]{0,99}\0")
 _TYPE_NAME = re.compile(rb"[A-Za-z_][A-Za-z0-9_.]{0,99}\0")
 _TYPE_SYMBOL = re.compile(rb"_?Py[A-Za-z]\w*_Type")
@@ -43,6 +44,9 @@ _SLOTS = {
     40: "tp_free",
 }
 _MAX_METHODS = 1024  # of one type
+_MAX_TYPES = 4096  # exported; CPython's are some 150
+_MAX_SECTIONS = 16  # of a kind: .data, .data.rel.ro and so on
+_MAX_DATA = 64 << 20  # bytes of one
 
 
 def methods(file: ElfFile) -> dict[int, bytes]:
@@ -50,7 +54,8 @@ def methods(file: ElfFile) -> dict[int, bytes]:
 
     A function that has different names has none here.
     """
-    types = {address for address, name in file.data_symbols() if _TYPE_SYMBOL.fullmatch(name)}
+    exported = (address for address, name in file.data_symbols() if _TYPE_SYMBOL.fullmatch(name))
+    types = set(islice(exported, _MAX_TYPES))
     if not types and not any(name.startswith((b"Py", b"_Py")) for name in file.imports().values()):
         return {}
     tables = _Tables(file)
@@ -75,21 +80,25 @@ def _common(names: set[tuple[bytes, bytes]]) -> bytes:
     return b"" if any(other != name for _, other in others) or name.startswith(b"tp_") else name
 
 
+def _sections(file: ElfFile, name: re.Pattern[str]) -> list[Section]:
+    """Return the first sections of a kind."""
+    return list(islice((s for s in file.sections if name.fullmatch(s.name)), _MAX_SECTIONS))
+
+
 class _Tables:
     """The initialized data of a module, as the dynamic linker relocates it."""
 
     def __init__(self, file: ElfFile) -> None:
         relocated = dict(file.relative_relocations())
         self._data: list[tuple[int, list[int]]] = []
-        self._text = [s for s in file.sections if s.name.startswith(".text")]
-        self._strings = [(s, file.read(s.offset, s.size)) for s in file.sections if s.name.startswith(".rodata")]
-        for section in file.sections:
-            if _DATA.fullmatch(section.name):
-                size = section.size // _WORD.size
-                words = list(struct.unpack(f"<{size}Q", file.read(section.offset, size * _WORD.size)))
-                for i in range(size):
-                    words[i] = relocated.get(section.address + i * _WORD.size, words[i])
-                self._data.append((section.address, words))
+        self._text = _sections(file, _TEXT)
+        self._strings = [(s, file.read(s.offset, min(s.size, _MAX_DATA))) for s in _sections(file, _STRINGS)]
+        for section in _sections(file, _DATA):
+            size = min(section.size, _MAX_DATA) // _WORD.size
+            words = list(struct.unpack(f"<{size}Q", file.read(section.offset, size * _WORD.size)))
+            for i in range(size):
+                words[i] = relocated.get(section.address + i * _WORD.size, words[i])
+            self._data.append((section.address, words))
 
     def word(self, address: int) -> int:
         """Return a word of the data, 0 where there is none."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import closing
 
 from weft.sample import Frame
 from weft.symbolize.debuginfod import Debuginfod
@@ -27,7 +28,7 @@ def symbolize_kernel(frames: Mapping[int, int]) -> Iterator[tuple[int, list[Fram
 
 
 class Symbolizer:
-    """Reads the symbols of several modules at once: symbolic, which does most of the work, does it without the GIL."""
+    """Reads the symbols of several modules at once: processes of their own do most of the work (lines.py)."""
 
     def __init__(self, book: CodeBook) -> None:
         self._book = book
@@ -56,5 +57,5 @@ class Symbolizer:
         self.warnings = warnings_of(modules.values()) + self._servers.warnings
 
     def _resolve(self, module: CodeModule, addresses: Mapping[int, list[int]]) -> _Found:
-        resolver = Resolver(module, self._servers)
-        return [(ids, resolver.at(address)) for address, ids in addresses.items()]
+        with closing(Resolver(module, self._servers)) as resolver:
+            return [(ids, resolver.at(address)) for address, ids in addresses.items()]

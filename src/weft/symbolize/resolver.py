@@ -3,47 +3,57 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing
 from typing import Any
 
-from weft import cache
+from weft.readers import ReaderError
 from weft.sample import NO_FLAGS, Frame, FrameFlag, FrameKind
 from weft.symbolize.cython import CythonModule
 from weft.symbolize.debuginfod import Debuginfod
-from weft.symbolize.files import files_of, has_lines
+from weft.symbolize.dwarf import DebugInformation
+from weft.symbolize.files import files_of, has_lines, shared_file
+from weft.symbolize.lines import lines_of
 from weft.symbolize.machinery import is_machinery
 from weft.symbolize.names import readable
-from weft.symbolize.unnamed import Unnamed, stubs
+from weft.symbolize.unnamed import STUB, Unnamed, stubs
 from weft.target.code import CodeModule
 from weft.target.elf import ElfError, ElfFile
 
-_KIND = "symbols"
-# "py::FUNCTION:FILE": a trampoline of a Python frame, which is told itself (Python/perf_trampoline.c).
-_TRAMPOLINE = "py::"
+# "py::FUNCTION:FILE": a trampoline of a Python frame (Python/perf_trampoline.c). "py::jit:executor": 3.15 JIT code.
+_OF_CPYTHON = "py::"
 _MAX_INLINED = 64  # functions at one address
-_NAMELESS = "[inlined]"  # dwz has moved its name into a file that many share (.gnu_debugaltlink), which is not read
+_NAMELESS = "[inlined]"  # dwz has moved its name into a file that cannot be had
 
 _Function = tuple[int, int, bytes]  # address, end, name
 
 
 class Resolver:
-    """Answers for one module. What it cannot tell, it tells by its address."""
+    """Answers for one module, until it is closed. What it cannot tell, it tells by its address."""
 
     def __init__(self, module: CodeModule, servers: Debuginfod | None = None) -> None:
         """Read the module's symbols, and note in it what cannot be read; `servers`: asked for what is not here."""
         self._module = module
         self._functions: list[_Function] = []
         self._lines: Any = None  # a symbolic.SymCache
+        self._rest: DebugInformation | None = None  # what that leaves out
+        self._has_dwo = self._has_nameless = False
         self._cython = CythonModule(module.path)
         self._unnamed: Unnamed | None = None
-        with ExitStack() as opened:
-            files = files_of(module, servers, opened)
-            if not files and not module.jit:
-                why = "its file cannot be had" if module.table else "its process ended before it was read"
-                module.problems.append(f"its functions have no names: {why}")
-            self._read_functions(files)
-            if with_lines := next((file for file in reversed(files) if has_lines(file)), None):
-                self._lines = _lines_of(module, with_lines)
+        self._opened = ExitStack()
+        files = files_of(module, servers, self._opened)
+        if not files and not module.jit:
+            why = "its file cannot be had" if module.table else "its process ended before it was read"
+            module.problems.append(f"its functions have no names: {why}")
+        self._read_functions(files)
+        if with_lines := next((file for file in reversed(files) if has_lines(file)), None):
+            self._lines = lines_of(module, with_lines)
+            if self._lines:
+                shared = shared_file(module, servers, with_lines, self._opened)
+                self._rest = self._opened.enter_context(closing(DebugInformation(with_lines, shared)))
+
+    def close(self) -> None:
+        """Close the files that are not the module's own, and end what reads them."""
+        self._opened.close()
 
     def _read_functions(self, files: list[ElfFile]) -> None:
         functions: dict[tuple[int, bytes], int] = {}
@@ -52,11 +62,13 @@ class Resolver:
                 functions |= {(address, name): size for address, size, name in file.functions() if size}
             except ElfError as error:
                 self._module.problems.append(f"the symbols in {file.path} cannot be read: {error}")
-        with suppress(ElfError):  # what is missing is told by address, as it would be without
+        try:
             for file in files[:1]:
                 functions |= {(address, name): size for address, size, name in stubs(file)}
             if files and not any(file.section(".symtab") for file in files):
                 self._unnamed = Unnamed(files[0])
+        except ElfError as error:
+            self._module.problems.append(f"names for functions without symbols cannot be read: {error}")
         self._functions = sorted((address, address + size, name) for (address, name), size in functions.items())
         if self._module.jit:
             self._functions = self._module.jit.functions()
@@ -65,22 +77,73 @@ class Resolver:
     def at(self, address: int) -> list[Frame]:
         """Return the function that the address lies in, and those inlined into it there, outermost first."""
         symbol = self._symbol(address)
-        places = self._lines.lookup(address)[:_MAX_INLINED] if self._lines else []
-        if not places:
+        places = self._places(address)
+        if not any(place.line for place in places):  # a SymCache knows the symbols of the file with lines, too
+            symbol = symbol or (readable(places[0].symbol) if places else None)
             unnamed = self._unnamed.name(address) if self._unnamed and not symbol else None
-            return self._cython([self._frame(symbol or unnamed or f"{address:#x}")])
-        # The outermost name comes from a sized symbol: a SymCache can name the .cold part of another function.
+            place = self._line(address) if not (symbol and symbol.endswith(STUB)) else ("", 0)
+            return self._cython([self._frame(symbol or unnamed or f"{address:#x}", *place)])
+        symbols = [place.symbol for place in places]
+        if not all(symbols):
+            symbols = self._names(address, symbols)
         frames = [
-            self._frame(readable(place.symbol) or _NAMELESS, place.full_path or "", place.line)
-            for place in reversed(places)
+            self._frame(readable(name) or _NAMELESS, place.full_path or "", place.line)
+            for name, place in zip(symbols, places, strict=True)
         ]
+        # The outermost name comes from a sized symbol: a SymCache can name the .cold part of another function.
         if symbol:
             frames[0] = self._frame(symbol, frames[0].file if frames[0].line else "", frames[0].line)
         return self._cython(frames)
 
+    def _line(self, address: int) -> tuple[str, int]:
+        """Return the file and line of code whose functions have no entries in the debug information."""
+        try:
+            found = self._rest.line(address) if self._rest else None
+            if self._rest and found and not self._has_dwo and (dwo := self._rest.dwo(address)):
+                self._has_dwo = True
+                self._module.problems.append(f"its inlined functions are not told: {dwo} and its like are not read")
+        except ReaderError as error:
+            self._give_up(error)
+            found = None
+        return found or ("", 0)
+
+    def _names(self, address: int, known: list[str]) -> list[str]:
+        """Return the symbols of the functions at an address, those that dwz has moved into another file too."""
+        try:
+            found = self._rest.names(address) if self._rest else []
+        except ReaderError as error:
+            self._give_up(error)
+            return known
+        if len(found) == len(known):
+            known = [name or other for name, other in zip(known, found, strict=True)]
+        if not all(known[1:]) and not self._has_nameless:
+            self._has_nameless = True
+            self._module.problems.append(
+                "some inlined functions have no names: dwz may have moved them to a file that is not here"
+            )
+        return known
+
+    def _give_up(self, error: ReaderError) -> None:
+        self._rest = None
+        self._module.problems.append(f"some of its debug information cannot be read: {error}")
+
+    def _places(self, address: int) -> list[Any]:
+        """Return what the debug information tells of an address, outermost first."""
+        if self._lines is None:
+            return []
+        from symbolic.exceptions import SymbolicError  # lines.py has imported it, one thread at a time
+
+        try:
+            return list(reversed(self._lines.lookup(address)[:_MAX_INLINED]))
+        except SymbolicError as error:
+            self._module.problems.append(f"its lines cannot be read: {error}")
+            self._lines = None
+            return []
+
     def _frame(self, function: str, file: str = "", line: int = 0) -> Frame:
-        trampoline = self._module.jit is not None and function.startswith(_TRAMPOLINE)
-        hidden = trampoline or is_machinery(function, interpreter=self._module.is_interpreter)
+        # Trampolines of Python frames, which are told themselves, and what evaluates them.
+        own = self._module.jit is not None and function.startswith(_OF_CPYTHON)
+        hidden = own or is_machinery(function, interpreter=self._module.is_interpreter)
         flags = FrameFlag.MACHINERY if hidden else NO_FLAGS
         path = self._module.path
         return Frame(FrameKind.NATIVE, function, file if line else path, line, flags=flags, module=path)
@@ -93,26 +156,3 @@ class Resolver:
             if address < end and (found is None or (end - begin, name) < (found[1] - found[0], found[2])):
                 found = begin, end, name
         return readable(found[2].decode("utf-8", "backslashreplace")) if found else None
-
-
-def _lines_of(module: CodeModule, file: ElfFile) -> Any:
-    """Return what a file with debug information says of lines, kept by build-id; None if it cannot be read."""
-    from symbolic.debuginfo import Archive
-    from symbolic.exceptions import SymbolicError
-    from symbolic.symcache import SymCache
-
-    place = cache.cache_path(_KIND, module.build_id) if module.build_id else None
-    if place:
-        with suppress(SymbolicError, OSError):
-            kept = SymCache.open(str(place))  # type: ignore[no-untyped-call]
-            if kept.is_latest_version:
-                return kept
-    try:
-        made = Archive.open(file.own_path).get_object(arch="x86_64").make_symcache()
-    except (SymbolicError, LookupError) as error:
-        reason = str(error).rpartition("\n")[2].strip().removeprefix("caused by: ")
-        module.problems.append(f"the debug information in {file.path} cannot be read: {reason}")
-        return None
-    if module.build_id:
-        cache.keep(_KIND, module.build_id, made.open_stream().read())  # type: ignore[no-untyped-call]
-    return made

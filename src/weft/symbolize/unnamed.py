@@ -13,6 +13,9 @@ from weft.target.elf import ElfFile
 _STUB_SECTIONS = (".plt", ".plt.sec", ".plt.got", ".iplt")
 _JUMP = re.compile(rb"(?:\xf3\x0f\x1e\xfa)?\xf2?\xff\x25(.{4})", re.DOTALL)
 _ALIGNMENT, _STUB_SIZE = 8, 16
+STUB = "@plt"  # what the names of stubs end with
+_MAX_STUBS = 1 << 20
+_MAX_STARTS = 1 << 22
 # .eh_frame_hdr (LSB Core, "Exception Frames"): version 1, its encodings as every linker writes them: a pc-relative
 # pointer and a count of 4 bytes, then pairs of 4-byte offsets from the section's own address, in order.
 _HEADER = bytes([1, 0x1B, 0x03, 0x3B])
@@ -23,14 +26,12 @@ def stubs(file: ElfFile) -> list[tuple[int, int, bytes]]:
     """Return (address, size, name) of the procedure linkage table's entries: `memset@plt`. ElfError."""
     slots = file.imports()
     found = []
-    for section in file.sections:
-        if section.name not in _STUB_SECTIONS or not slots:
-            continue
-        for jump in _JUMP.finditer(file.read(section.offset, section.size)):
+    for section in filter(None, map(file.section, _STUB_SECTIONS)) if slots else ():
+        for jump in _JUMP.finditer(file.read(section.offset, min(section.size, _MAX_STUBS * _STUB_SIZE))):
             begin = section.address + jump.start()
             slot = section.address + jump.end() + int.from_bytes(jump[1], "little", signed=True)
             if begin % _ALIGNMENT == 0 and slot in slots:
-                found.append((begin, _STUB_SIZE, slots[slot] + b"@plt"))
+                found.append((begin, _STUB_SIZE, slots[slot] + STUB.encode()))
     return found
 
 
@@ -44,7 +45,7 @@ class Unnamed:
         section = file.section(".eh_frame_hdr")
         if section is None or section.size < 12:
             return
-        contents = file.read(section.offset, section.size)
+        contents = file.read(section.offset, min(section.size, 12 + _MAX_STARTS * _PAIR.size))
         pairs = contents[12 : 12 + int.from_bytes(contents[8:12], "little") * _PAIR.size]
         if contents[:4] == _HEADER:
             whole = pairs[: len(pairs) // _PAIR.size * _PAIR.size]

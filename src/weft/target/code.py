@@ -9,13 +9,15 @@ from __future__ import annotations
 import re
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from weft import _native
 from weft.errors import MemoryReadError, TargetError
-from weft.target.debugfiles import debug_file
-from weft.target.elf import ElfError, ElfFile, Image
+from weft.target.debugfiles import debug_file, shared_file
+from weft.target.elf import ElfError, ElfFile
+from weft.target.image import Image
 from weft.target.jit import DESCRIPTOR, JitCode
 from weft.target.maps import Mapping, Module, modules
 from weft.target.perfmap import JitNames
@@ -30,6 +32,18 @@ ANONYMOUS = "[jit]"  # what code in no module is said to lie in
 _FIRST = re.compile(r"/(libc|libpthread|ld)[.-][^/]*$|^\[vdso\]$")  # some of it is in every stack
 # Up to 2.7, and from 3.6 on; what the compiler has put aside of it as unlikely has a symbol of its own.
 _EVAL_LOOPS = ("PyEval_EvalFrameEx", "_PyEval_EvalFrameDefault", "_PyEval_EvalFrameDefault.cold")
+# Of greenlet 2.0, and of later ones: the function that never returns. Behind it lies what the greenlet's starter had on
+# the stack, or whatever has come there since.
+_GREENLET = "_ZN8greenlet12UserGreenlet15inner_bootstrap"
+_STACK_BASES = tuple(
+    f"{_GREENLET}{arguments}{part}"
+    for arguments in (
+        "ERNS_4refs14_OwnedGreenletI9_greenletXadL_ZNS1_15GreenletCheckerEPvEEEE"
+        "RNS1_14OwnedReferenceI7_objectXadL_ZNS1_11NoOpCheckerES4_EEEE",
+        "EP9_greenletP7_object",
+    )
+    for part in ("", ".cold")
+)
 _RUNTIME = ("_PyRuntime", "_PyThreadState_Current", "Py_Initialize")
 
 
@@ -42,11 +56,13 @@ class CodeModule:
     build_id: str | None
     file: ElfFile | None = None  # None: it cannot be had, or nothing of it was needed yet
     debug: ElfFile | None = None  # that has its debug information, if that is a file of its own
+    shared: ElfFile | None = None  # that has what dwz has moved from it
     table: _native.UnwindTable | None = None  # None: nothing of it was needed yet
     problems: list[str] = field(default_factory=list)  # what of it cannot be read, and why
     jit: JitCode | None = None  # of code in no module
     jit_descriptor: int = 0  # where a JIT compiler tells of its objects, in the module; 0: none does
     eval_loops: list[tuple[int, int]] = field(default_factory=list)  # addresses in the module [begin, end)
+    stack_bases: list[tuple[int, int]] = field(default_factory=list)  # the same, of functions that end stacks
 
     @property
     def is_interpreter(self) -> bool:
@@ -86,19 +102,18 @@ class CodeBook:
         self._anonymous: dict[int, CodeModule] = {}  # by pid: for code in no module
         self.modules: dict[int, CodeModule] = {}
 
-    def map_of(self, target: Target, pc: int | None = None, within_s: float = 0.0) -> _native.CodeMap:
+    def map_of(self, target: Target, wanted: Sequence[int] = (), within_s: float = 0.0) -> _native.CodeMap:
         """Return the code of a target as it is mapped now, with the tables that are there.
 
-        Tables are made for the interpreter, and for the module that `pc` lies in; then for the others, for as long as
-        that takes `within_s`: the C library's first, and small ones before large ones. TargetError.
+        Tables are made for the interpreter, and for the modules that `wanted` addresses lie in; then for the others,
+        for as long as that takes `within_s`: the C library's first, and small ones before large ones. TargetError.
         """
         deadline = time.monotonic() + within_s
         with self._lock:
             places = self._look(target)
             code = _native.CodeMap()
             for place in sorted(places, key=_Place.urgency):
-                wanted = pc is not None and place.holds(pc)
-                if place.module.table is None and (wanted or time.monotonic() < deadline):
+                if place.module.table is None and (time.monotonic() < deadline or any(map(place.holds, wanted))):
                     self._load(target, place)
             described = [place.bias + place.module.jit_descriptor for place in places if place.module.jit_descriptor]
             for place in places:
@@ -108,9 +123,13 @@ class CodeBook:
                 bias = place.bias  # of a file that claims high addresses for itself it is below 0
                 for mapping in place.code:
                     table = jit.table_of(mapping) if jit else place.module.table
-                    code.add(mapping.start, mapping.end, bias & _WORD, place.module.number, table)
+                    code.add(
+                        mapping.start, mapping.end, bias & _WORD, place.module.number, table, anonymous=jit is not None
+                    )
                 for begin, end in place.module.eval_loops:
                     code.add_eval_loop(bias + begin & _WORD, bias + end & _WORD)
+                for begin, end in place.module.stack_bases:
+                    code.add_stack_base(bias + begin & _WORD, bias + end & _WORD)
             return code
 
     def forget(self, pid: int) -> None:
@@ -125,10 +144,10 @@ class CodeBook:
         """Let go of the files."""
         with self._lock:
             for module in self.modules.values():
-                for file in (module.file, module.debug):
+                for file in (module.file, module.debug, module.shared):
                     if file:
                         file.close()
-                module.file = module.debug = None
+                module.file = module.debug = module.shared = None
                 if module.jit:
                     module.jit.close()
 
@@ -183,6 +202,8 @@ class CodeBook:
         with suppress(TargetError, OSError, ElfError, MemoryReadError):
             module.file = _vdso(image) if module.path == _VDSO else target.open_module(image)
         module.debug = debug_file(target, image, module.file)
+        if with_entries := module.debug or module.file:
+            module.shared = shared_file(target, with_entries)
         try:
             module.table = table_of(image, module.file)
         except (ElfError, MemoryReadError) as error:
@@ -190,8 +211,10 @@ class CodeBook:
             module.table = _native.UnwindTable.build([])
         if module.file:
             with suppress(ElfError):
-                module.eval_loops = module.file.ranges_of(_EVAL_LOOPS)
-                module.jit_descriptor = module.file.symbols((DESCRIPTOR,)).get(DESCRIPTOR, 0)
+                found = module.file.ranges_of((*_EVAL_LOOPS, *_STACK_BASES, DESCRIPTOR))
+                module.eval_loops = [range_ for name in _EVAL_LOOPS for range_ in found.get(name, ())]
+                module.stack_bases = [range_ for name in _STACK_BASES for range_ in found.get(name, ())]
+                ((module.jit_descriptor, _), *_) = found.get(DESCRIPTOR, [(0, 0)])
 
 
 def _vdso(image: Image) -> ElfFile:

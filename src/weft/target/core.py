@@ -13,7 +13,8 @@ from pathlib import Path
 
 from weft import _native
 from weft.errors import CoreFileError, MemoryReadError
-from weft.target.elf import ElfError, ElfFile, Image
+from weft.target.elf import ElfError, ElfFile
+from weft.target.image import Image
 from weft.target.maps import Mapping, Module, modules
 from weft.target.memory import read_u32
 from weft.target.namespaces import is_same

@@ -8,12 +8,15 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
-from weft.target.elf import DebugLink, ElfError, ElfFile, Image
+from weft.target.elf import DebugLink, ElfError, ElfFile
+from weft.target.image import Image
 from weft.target.target import Target
 
 _FOLDER = "/usr/lib/debug"
 _CHUNK = 1 << 20  # bytes read at once
+_MAX_CHECKED = 4 << 30  # bytes of a file without a build-id
 
 
 def debug_file(target: Target, image: Image, file: ElfFile | None) -> ElfFile | None:
@@ -36,9 +39,31 @@ def debug_file(target: Target, image: Image, file: ElfFile | None) -> ElfFile | 
     return None
 
 
+def shared_file(target: Target, file: ElfFile) -> ElfFile | None:
+    """Open the file into which dwz has moved what this one, with debug information, shares with others; None if there
+    is none.
+    """
+    with suppress(ElfError):
+        if link := file.shared_link:
+            is_absolute = link.path.startswith("/")
+            told = target.paths(link.path) if is_absolute else (str(Path(file.path).parent / link.path),)
+            for path in (*target.paths(_place(link.build_id)), *told):
+                found = _open(path)
+                if found is None:
+                    continue
+                if _belongs(found, link.build_id, None):
+                    return found
+                found.close()
+    return None
+
+
+def _place(build_id: str) -> str:
+    return f"{_FOLDER}/.build-id/{build_id[:2]}/{build_id[2:]}.debug"
+
+
 def _places(path: str, build_id: str | None, link: DebugLink | None) -> Iterator[str]:
     if build_id and len(build_id) > 2:
-        yield f"{_FOLDER}/.build-id/{build_id[:2]}/{build_id[2:]}.debug"
+        yield _place(build_id)
     if link:
         folder = path.rpartition("/")[0]
         yield f"{folder}/{link.name}"
@@ -51,7 +76,7 @@ def _belongs(found: ElfFile, build_id: str | None, link: DebugLink | None) -> bo
     try:
         if build_id is not None:
             return found.build_id == build_id
-        return link is not None and _checksum(found) == link.checksum
+        return link is not None and found.size <= _MAX_CHECKED and _checksum(found) == link.checksum
     except ElfError:
         return False
 

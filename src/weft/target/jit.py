@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from weft import _native
 from weft.errors import MemoryReadError
-from weft.target.elf import ElfError
-from weft.target.elf_object import ElfObject
+from weft.target.elf import ElfError, ElfFile
 from weft.target.maps import Mapping
 from weft.target.memory import Memory
 from weft.target.perfmap import Function, JitNames, without_overlaps
@@ -110,18 +109,16 @@ def _entries(memory: Memory, descriptors: list[int]) -> Iterator[tuple[int, int]
 
 def _parse(memory: Memory, data: bytes) -> JitObject | None:
     try:
-        file = ElfObject(data)
-        loaded = [section for section in file.sections if section.address and section.size]
-        return JitObject(
-            tuple((section.address, section.address + section.size) for section in loaded if section.is_code),
-            tuple((begin, begin + size, name) for begin, size, name in file.functions() if size),
-            tuple(_frames(memory, file)),
-        )
-    except (ElfError, struct.error):
+        with ElfFile.of_bytes("jit-object", data) as file:
+            loaded = [section for section in file.sections if section.address and section.size]
+            code = tuple((section.address, section.address + section.size) for section in loaded if section.is_code)
+            functions = tuple((begin, begin + size, name) for begin, size, name in file.functions() if size)
+            return JitObject(code, functions, tuple(_frames(memory, file)))
+    except (OSError, ElfError, struct.error):
         return None
 
 
-def _frames(memory: Memory, file: ElfObject) -> Iterator[tuple[bytes, int, bool]]:
+def _frames(memory: Memory, file: ElfFile) -> Iterator[tuple[bytes, int, bool]]:
     """Yield the object's CFI. A relocatable object's own is not relocated; where it is loaded, it is."""
     for section in file.sections:
         if section.name != ".eh_frame" or section.size > _MAX_OBJECT:

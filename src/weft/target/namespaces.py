@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from weft.errors import MemoryReadError
-from weft.target.elf import ElfError, ElfFile, Image
+from weft.target.elf import ElfError, ElfFile
+from weft.target.image import Image
 
 
 def target_paths(pid: int, path: str) -> tuple[str, str]:

@@ -9,7 +9,8 @@ from functools import cached_property
 from pathlib import Path
 
 from weft.errors import NoSuchProcessError, PermissionDeniedError, TargetError, TargetExitedError
-from weft.target.elf import ElfFile, Image
+from weft.target.elf import ElfFile
+from weft.target.image import Image
 from weft.target.maps import Mapping, read_maps
 from weft.target.memory import ProcessMemory
 from weft.target.namespaces import namespace_ids, open_module, target_paths

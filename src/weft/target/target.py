@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from weft.target.elf import ElfFile, Image
+from weft.target.elf import ElfFile
+from weft.target.image import Image
 from weft.target.maps import Mapping
 from weft.target.memory import Memory
 

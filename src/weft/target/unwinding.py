@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from weft import _native, cache
 from weft.errors import MemoryReadError
-from weft.target.elf import ElfError, ElfFile, Image
+from weft.target.elf import ElfError, ElfFile
+from weft.target.image import Image
 
 _KIND = "unwind"
 _PT_LOAD, _PT_GNU_EH_FRAME = 1, 0x6474E550
@@ -41,16 +42,14 @@ def table_of_file(file: ElfFile) -> _native.UnwindTable:
 
 def _uncovered(file: ElfFile, table: _native.UnwindTable) -> Iterator[tuple[int, int, bytes]]:
     """Yield (address, end, first bytes) of functions without CFI, as of hand-written kernels; none overlaps another."""
-    last = count = 0
+    last = 0
     sections = [section for section in file.sections if section.is_code]
     functions = {(at, size) for at, size in file.function_ranges() if size and not table.covers(at)}
-    for address, size in sorted(functions):
+    for address, size in sorted(functions)[:_MAX_FUNCTIONS]:
         inside = next((s for s in sections if 0 <= address - s.address <= s.size - size), None)
         if address < last or not inside or table.covers(address + size - 1):
             continue
-        last, count = address + size, count + 1
-        if count > _MAX_FUNCTIONS:
-            return
+        last = address + size
         yield address, last, file.read(inside.offset + address - inside.address, min(size, _PROLOGUE))
 
 

@@ -1,0 +1,164 @@
+// What the BPF program and the C++ side share: how a process is told to the kernel, and what the kernel tells of a sample.
+#pragma once
+
+#ifdef __bpf__
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef short int16_t;
+typedef unsigned int uint32_t;
+typedef int int32_t;
+typedef unsigned long long uint64_t;
+typedef long long int64_t;
+#else
+#include <stdint.h>
+#endif
+
+enum {
+    WEFT_EVAL_LOOPS = 4,
+    WEFT_MAPPINGS = 1024,  // executable mappings of a process
+    WEFT_PAGES = 1 << 18,  // of code that has unwind tables, 4 KiB each
+    WEFT_ROWS = 1 << 22,   // of all tables; libpython has 70,000, libtorch 2,300,000
+    WEFT_RULES = 1 << 16,
+    WEFT_PRESERVED = 6,    // rbx, rbp, r12 to r15
+    WEFT_REGISTERS = 17,   // DWARF's numbers; the last is the return address
+    WEFT_STACK = 1 << 17,  // bytes
+    WEFT_CFA = 17,         // as the base of a rule: the CFA that has just been found
+};
+
+// A step of the native walk: unwind/rule.h, packed.
+enum weft_cfa { WEFT_CFA_NONE, WEFT_CFA_END, WEFT_CFA_REGISTER, WEFT_CFA_DEREF, WEFT_CFA_PLT };
+enum weft_where { WEFT_SAME, WEFT_IN_MEMORY, WEFT_IN_REGISTER, WEFT_LOST };
+
+struct weft_saved {
+    int32_t offset;
+    uint16_t where;
+    uint16_t base;  // a register, or WEFT_CFA
+};
+
+// Most rules have one form: the CFA is rsp or rbp and an offset, rbp is as it was or saved near the CFA, the return address is
+// below the CFA. They are applied from one number:
+//   bit 63   it is of this form           bits 32 to 47  where rbp is saved, from the CFA; 0: it is as it was
+//   bit 48   the CFA is told by rbp       bits 0 to 31   what is added for the CFA
+#define WEFT_FAST (1ull << 63)
+#define WEFT_FAST_BY_RBP (1ull << 48)
+
+struct weft_rule {
+    uint64_t fast;  // 0: it is of another form
+    uint8_t cfa;
+    uint8_t base;
+    uint8_t signal;
+    uint8_t unused;
+    int32_t offset;
+    int32_t addend;
+    uint32_t unused_too;
+    struct weft_saved saved[WEFT_PRESERVED + 1];  // as kPreserved in unwind/rule.h, and the return address
+};
+
+// Where an unwind table lies in the maps `pages`, `rows` and `rules`.
+struct weft_table {
+    uint32_t first_page;  // of its code, in units of 4 KiB of its own addresses
+    uint32_t pages;
+    uint32_t pages_at;  // the number of its first row, for each page; one more, for the end
+    uint32_t rows_at;
+    uint32_t rules_at;
+    uint32_t unused;
+};
+
+struct weft_mapping {
+    uint64_t begin;
+    uint64_t end;
+    uint64_t bias;
+    uint32_t table;
+    uint32_t unused;
+};
+
+// What the walk of Python frames needs of a layout (native/python/layout.h). Offsets in bytes; WEFT_ABSENT: no such field.
+#define WEFT_ABSENT 0xffffffffu
+struct weft_python {
+    uint64_t interpreters_head;  // address of the pointer to the first interpreter; 0: there is no Python
+    uint32_t interp_next;
+    uint32_t interp_threads_head;
+    uint32_t thread_next;
+    uint32_t thread_pthread;
+    uint32_t thread_size;  // bytes of a thread state that are told
+    uint32_t thread_frame;
+    uint32_t cframe_frame;
+    uint32_t cframe_previous;
+    uint32_t cframe_size;
+    uint32_t thread_cframe;
+    uint32_t frame_previous;
+    uint32_t frame_size;
+};
+
+struct weft_range {
+    uint64_t begin;
+    uint64_t end;
+};
+
+struct weft_process {
+    uint32_t mappings;
+    uint16_t generation;     // another one whenever anything of it changes
+    uint16_t all_registers;  // those that functions preserve are wanted of each native frame
+    // What is told of the stack of each activation, from its CFA down, in bytes; and the code of eval loops.
+    uint32_t activation_bytes;
+    uint16_t native;  // native stacks are wanted
+    uint16_t eval_loops;
+    struct weft_range eval_loop[WEFT_EVAL_LOOPS];
+    struct weft_python python;
+    struct weft_mapping mapping[WEFT_MAPPINGS];  // by their begin; they do not overlap
+};
+
+// Why a walk ended.
+enum weft_end {
+    WEFT_END_WHOLE,        // with the outermost frame
+    WEFT_END_DEPTH,        // there was no room for more
+    WEFT_END_UNREADABLE,   // a page is not there: not mapped, or not resident
+    WEFT_END_NO_RULE,      // the code has no rule that the kernel can apply
+    WEFT_END_NO_REGISTER,  // the code's rule asks for a register that was not followed
+    WEFT_END_NO_MODULE,    // the code is in no mapping that was told
+    WEFT_END_NO_STATE,     // the thread has no thread state
+};
+
+// A sample tells pieces: the native frames, innermost first, and the memory that was read, as it was at the sample.
+enum weft_kind {
+    WEFT_MEMORY,  // its bytes follow, up to a multiple of 8
+    WEFT_FRAME,   // weft_frame follows, of which `size` bytes are told
+    WEFT_CALLER,  // the same, of one whose pc is a return address
+    WEFT_KERNEL,  // where the thread is in the kernel: addresses follow, innermost first
+};
+
+struct weft_piece {
+    uint64_t address;  // of the memory; of a frame, its pc
+    uint32_t size;
+    uint32_t kind;  // enum weft_kind
+};
+
+struct weft_frame {
+    uint64_t stack_pointer;
+    uint64_t cfa;  // 0: not known, and this is the last frame
+    uint64_t preserved[WEFT_PRESERVED];
+};
+#define WEFT_SHORT_FRAME 16  // bytes of it, without the registers
+
+// A sample. If the native walk comes to code that the kernel cannot unwind, the thread's stack is among the pieces, from its stack
+// pointer on, as far as WEFT_STACK: it is unwound in user mode then. Behind it: `bytes` of pieces.
+struct weft_sample {
+    uint64_t time_ns;  // of CLOCK_MONOTONIC
+    uint32_t pid;
+    uint32_t tid;
+    uint64_t thread_pointer;
+    uint64_t thread_state;  // 0: none was found
+    uint64_t registers[WEFT_REGISTERS];
+    uint32_t in_kernel;
+    uint32_t native_frames;
+    uint32_t native_end;  // enum weft_end
+    uint32_t python_end;
+    uint32_t python_frames;
+    uint32_t bytes;
+    uint64_t walk_ns;
+    // The thread's account (struct sched_info, struct sched_entity): what it has run, which lags behind by up to a scheduler
+    // tick; how long it has waited for a CPU; how often it was switched in.
+    uint64_t cpu_ns;
+    uint64_t delay_ns;
+    uint64_t switches;
+};

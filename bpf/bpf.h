@@ -1,0 +1,62 @@
+// The kernel's side of BPF, as far as weft uses it: helpers by their numbers (include/uapi/linux/bpf.h), and the fields of the
+// kernel's structs, whose offsets the kernel fills in as it loads the program (CO-RE).
+#pragma once
+
+#include "abi.h"
+
+#define SECTION(name) __attribute__((section(name), used))
+#define INLINE static __attribute__((always_inline)) inline
+#define NOT_INLINE static __attribute__((noinline))
+#define RELOCATED __attribute__((preserve_access_index))
+
+// The compiler must not know how the value came about: it would turn arithmetic into branches, and each branch doubles the
+// paths that the verifier has to follow.
+#define HIDE(value) asm volatile("" : "+r"(value))
+
+// The loader makes the maps. What it finds here are their names and the types of their values, which clang tells whole in this
+// section only.
+#define MAP(name, type) \
+    struct {            \
+        type* value;    \
+    } name SECTION(".maps")
+
+static void* (*const map_lookup)(void* map, const void* key) = (void*)1;
+static long (*const map_update)(void* map, const void* key, const void* value, uint64_t flags) = (void*)2;
+static uint64_t (*const ktime_ns)(void) = (void*)5;
+static uint32_t (*const cpu_number)(void) = (void*)8;
+static uint64_t (*const current_pid_tgid)(void) = (void*)14;
+static long (*const kernel_stack)(void* context, void* to, uint32_t size, uint64_t flags) = (void*)67;
+static long (*const read_user)(void* to, uint32_t size, uint64_t address) = (void*)112;
+static long (*const ring_output)(void* map, void* data, uint64_t size, uint64_t flags) = (void*)130;
+static struct task_struct* (*const current_task)(void) = (void*)158;
+static struct pt_regs* (*const task_registers)(struct task_struct* task) = (void*)175;
+static long (*const loop)(uint32_t most, void* step, void* context, uint64_t flags) = (void*)181;
+
+#define RING_NO_WAKEUP 1
+
+struct thread_struct {
+    unsigned long fsbase;
+} RELOCATED;
+struct sched_entity {
+    uint64_t sum_exec_runtime;
+} RELOCATED;
+struct sched_info {
+    unsigned long pcount;
+    unsigned long long run_delay;
+} RELOCATED;
+struct task_struct {
+    struct sched_entity se;
+    struct sched_info sched_info;
+    struct thread_struct thread;
+} RELOCATED;
+
+struct pt_regs {
+    unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
+};
+
+// The context of a program for perf events (include/uapi/linux/bpf_perf_event.h).
+struct bpf_perf_event_data {
+    struct pt_regs regs;
+    uint64_t sample_period;
+    uint64_t addr;
+};

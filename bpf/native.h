@@ -1,0 +1,357 @@
+// The walk along the native frames. What it does at each is told by rules (native/unwind/rule.h), found by its code.
+#pragma once
+
+#include "sample.h"
+
+enum { RBX = 3, RBP = 6, RSP = 7, R12 = 12, R13 = 13, R14 = 14, R15 = 15, PC = 16, MOST_NATIVE = 2048 };
+
+// One step of a binary search for how many entries of a sorted run begin at `wanted` or before. Without branches (see HIDE).
+#define STEP(position, bits, limit, entry_begin, wanted)         \
+    {                                                            \
+        const uint32_t probe = position + (1u << (bits));        \
+        uint64_t inside = (uint64_t)probe - (limit) - 1;         \
+        uint64_t below = (uint64_t)(entry_begin) - (wanted) - 1; \
+        HIDE(inside);                                            \
+        HIDE(below);                                             \
+        uint64_t step = (inside & below) >> 63;                  \
+        HIDE(step);                                              \
+        position += (uint32_t)step << (bits);                    \
+        HIDE(position);                                          \
+    }
+
+// The mapping that holds an address; WEFT_MAPPINGS: none.
+NOT_INLINE uint32_t find_mapping(struct weft_process* process, uint64_t address) {
+    const uint32_t mappings = process->mappings;
+    uint32_t found = 0;
+#define MAPPING_STEP(bits) \
+    STEP(found, bits, mappings, process->mapping[(probe - 1) & (WEFT_MAPPINGS - 1)].begin, address)
+    MAPPING_STEP(9)
+    MAPPING_STEP(8)
+    MAPPING_STEP(7)
+    MAPPING_STEP(6)
+    MAPPING_STEP(5)
+    MAPPING_STEP(4)
+    MAPPING_STEP(3)
+    MAPPING_STEP(2)
+    MAPPING_STEP(1)
+    MAPPING_STEP(0)
+    if (found == 0) {
+        return WEFT_MAPPINGS;
+    }
+    const uint32_t index = (found - 1) & (WEFT_MAPPINGS - 1);
+    return address < process->mapping[index].end ? index : WEFT_MAPPINGS;
+}
+
+// The number of the rule that holds at an address of a table's module; 0: none.
+NOT_INLINE uint32_t find_rule(struct weft_table* table, uint64_t address) {
+    const uint32_t zero = 0;
+    uint32_t* first_rows = map_lookup(&pages, &zero);
+    uint32_t* all_rows = map_lookup(&rows, &zero);
+    if (!first_rows || !all_rows) {
+        return 0;
+    }
+    const uint32_t page = (uint32_t)(address >> 12) - table->first_page;
+    if (page >= table->pages) {
+        return 0;
+    }
+    const uint32_t entry = table->pages_at + page;
+    const uint32_t begin = first_rows[entry & (WEFT_PAGES - 1)];
+    const uint32_t rows_here = first_rows[(entry + 1) & (WEFT_PAGES - 1)] - begin;
+    const uint32_t at = table->rows_at + begin;
+    const uint64_t low = address & 0xfff;
+    uint32_t found = 0;
+#define ROW_STEP(bits) STEP(found, bits, rows_here, all_rows[(at + probe - 1) & (WEFT_ROWS - 1)] & 0xfff, low)
+    if (rows_here > 255) {
+        ROW_STEP(12)
+        ROW_STEP(11)
+        ROW_STEP(10)
+        ROW_STEP(9)
+        ROW_STEP(8)
+    }
+    if (rows_here > 15) {
+        ROW_STEP(7)
+        ROW_STEP(6)
+        ROW_STEP(5)
+        ROW_STEP(4)
+    }
+    ROW_STEP(3)
+    ROW_STEP(2)
+    ROW_STEP(1)
+    ROW_STEP(0)
+    if (found == 0) {
+        return 0;
+    }
+    return table->rules_at + (all_rows[(at + found - 1) & (WEFT_ROWS - 1)] >> 12);
+}
+
+// What holds at the frame's code: weft_rule.fast, or else the rule's number; 0: nothing, and scratch->end says why.
+NOT_INLINE uint64_t rule_at(struct walk* walk, uint64_t address) {
+    struct scratch* scratch = walk->scratch;
+    struct weft_process* process = walk->process;
+    const uint64_t all = scratch->all_registers;
+    const uint64_t key = address | all << 47 | (uint64_t)process->generation << 48;
+    struct cached_rule* cached = &walk->cache->rules[(address * 0x9e3779b97f4a7c15ull) >> 50 & (CACHED_RULES - 1)];
+    if (cached->key == key) {
+        return cached->rule;
+    }
+    uint32_t index = scratch->mapping & (WEFT_MAPPINGS - 1);
+    if (address < process->mapping[index].begin || address >= process->mapping[index].end ||
+        index >= process->mappings) {
+        index = find_mapping(process, address);
+        if (index >= WEFT_MAPPINGS) {
+            scratch->end = WEFT_END_NO_MODULE;
+            return 0;
+        }
+        scratch->mapping = index;
+    }
+    const struct weft_mapping* mapping = &process->mapping[index & (WEFT_MAPPINGS - 1)];
+    const uint32_t table_number = mapping->table;
+    const uint32_t zero = 0;
+    struct weft_table* table = map_lookup(&tables, &table_number);
+    struct weft_rule* every = map_lookup(&rules, &zero);
+    const uint32_t number = table ? find_rule(table, address - mapping->bias) & (WEFT_RULES - 1) : 0;
+    if (!number || !every) {
+        scratch->end = WEFT_END_NO_RULE;
+        return 0;
+    }
+    const uint64_t fast = all ? 0 : every[number].fast;
+    cached->key = key;
+    cached->rule = fast ? fast : number;
+    return cached->rule;
+}
+
+// Reads a word of the stack into scratch->word, through a window. Nonzero: it cannot be read.
+NOT_INLINE int stack_word(struct scratch* scratch, uint64_t address) {
+    uint64_t at = address - scratch->window_begin;
+    if (at >= scratch->window_size || at + 8 > scratch->window_size) {
+        uint32_t size = WINDOW;
+        if (read_user(scratch->window, WINDOW, address)) {
+            const uint32_t rest = 4096 - (address & 4095);
+            size = rest < WINDOW && rest >= 8 ? rest : 8;
+            if (read_user(scratch->window, size & (WINDOW - 1), address)) {
+                scratch->window_size = 0;
+                return 1;
+            }
+        }
+        scratch->window_begin = address;
+        scratch->window_size = size;
+        at = 0;
+    }
+    scratch->word = *(uint64_t*)&scratch->window[at & (WINDOW - 1)];
+    return 0;
+}
+
+// One register of the caller. Nonzero: it cannot be had, which matters for the return address only.
+INLINE int restore(struct scratch* scratch, const struct weft_saved* saved, uint32_t number, uint64_t* value) {
+    const uint32_t where = saved->where;
+    if (where == WEFT_SAME) {
+        *value = scratch->registers[number];
+        return !(scratch->known >> number & 1);
+    }
+    const uint32_t base = saved->base & 31;
+    if (where == WEFT_LOST || !(scratch->known >> base & 1)) {
+        return 1;
+    }
+    const uint64_t sum = scratch->registers[base] + (int64_t)saved->offset;
+    if (where == WEFT_IN_REGISTER) {
+        *value = sum;
+        return 0;
+    }
+    const int failed = stack_word(scratch, sum);
+    *value = scratch->word;
+    return failed;
+}
+
+INLINE struct weft_frame* add_frame(struct scratch* scratch) {
+    const uint32_t at = scratch->used;
+    if (at > SCRATCH_BYTES / 2) {
+        scratch->end = WEFT_END_DEPTH;
+        return 0;
+    }
+    uint64_t* registers = scratch->registers;
+    struct weft_piece* piece = (struct weft_piece*)&scratch->bytes[at & (SCRATCH_BYTES - 1)];
+    struct weft_frame* frame = (struct weft_frame*)(piece + 1);
+    piece->address = registers[PC];
+    piece->size = WEFT_SHORT_FRAME;
+    piece->kind = scratch->is_return ? WEFT_CALLER : WEFT_FRAME;
+    frame->stack_pointer = registers[RSP];
+    frame->cfa = 0;
+    if (scratch->all_registers) {
+        piece->size = sizeof *frame;
+        frame->preserved[0] = registers[RBX];
+        frame->preserved[1] = registers[RBP];
+        frame->preserved[2] = registers[R12];
+        frame->preserved[3] = registers[R13];
+        frame->preserved[4] = registers[R14];
+        frame->preserved[5] = registers[R15];
+    }
+    scratch->used = at + sizeof *piece + piece->size;
+    scratch->sample.native_frames++;
+    return frame;
+}
+
+// The stack of an activation, where the interpreter keeps what tells which Python frames are its.
+INLINE void tell_activation(struct walk* walk, uint64_t pc, uint64_t cfa) {
+    const struct weft_process* process = walk->process;
+    const uint32_t size = process->activation_bytes;
+    for (int i = 0; size && i < WEFT_EVAL_LOOPS; ++i) {
+        if (pc >= process->eval_loop[i].begin && pc < process->eval_loop[i].end) {
+            add_piece(walk->scratch, cfa - size, size);
+            return;
+        }
+    }
+}
+
+// To the caller, by a rule of the one form (abi.h). Nonzero: there is none.
+NOT_INLINE int to_caller_fast(struct scratch* scratch, struct weft_frame* frame, uint64_t rule) {
+    uint64_t* registers = scratch->registers;
+    const uint64_t cfa = (rule & WEFT_FAST_BY_RBP ? registers[RBP] : registers[RSP]) + (int64_t)(int32_t)rule;
+    const int64_t saved = (int16_t)(rule >> 32);
+    scratch->end = WEFT_END_NO_RULE;
+    if (cfa <= registers[RSP]) {
+        return 1;
+    }
+    scratch->end = WEFT_END_UNREADABLE;
+    if (saved) {
+        if (stack_word(scratch, cfa + saved)) {
+            return 1;
+        }
+        registers[RBP] = scratch->word;
+    }
+    if (stack_word(scratch, cfa - 8)) {
+        return 1;
+    }
+    frame->cfa = cfa;
+    registers[RSP] = cfa;
+    registers[PC] = scratch->word;
+    scratch->known = 1u << RBP | 1u << RSP | 1u << PC;
+    scratch->is_return = 1;
+    return 0;
+}
+
+// The same, by any rule.
+NOT_INLINE int to_caller(struct scratch* scratch, struct weft_frame* frame, uint64_t number) {
+    uint64_t* registers = scratch->registers;
+    const uint32_t zero = 0;
+    struct weft_rule* all = map_lookup(&rules, &zero);
+    if (!all) {
+        return 1;
+    }
+    const struct weft_rule* rule = &all[number & (WEFT_RULES - 1)];
+    if (rule->cfa == WEFT_CFA_END) {
+        scratch->end = WEFT_END_WHOLE;
+        return 1;
+    }
+    const uint32_t base = rule->base & 31;
+    scratch->end = WEFT_END_NO_RULE;
+    if (rule->cfa == WEFT_CFA_NONE) {
+        return 1;
+    }
+    if (!(scratch->known >> base & 1)) {
+        scratch->end = WEFT_END_NO_REGISTER;
+        return 1;
+    }
+    uint64_t cfa = registers[base] + (int64_t)rule->offset;
+    if (rule->cfa == WEFT_CFA_PLT) {
+        cfa += (registers[PC] & 15) >= (uint64_t)(int64_t)rule->addend ? 8 : 0;
+    } else if (rule->cfa == WEFT_CFA_DEREF) {
+        if (stack_word(scratch, cfa)) {
+            scratch->end = WEFT_END_UNREADABLE;
+            return 1;
+        }
+        cfa = scratch->word + (int64_t)rule->addend;
+    }
+    if (cfa <= registers[RSP] && !rule->signal) {
+        return 1;
+    }
+    registers[WEFT_CFA] = cfa;
+    scratch->known |= 1u << WEFT_CFA;
+
+    uint64_t caller[WEFT_PRESERVED + 1];
+    uint32_t known = 0;
+    uint64_t value = 0;
+#define RESTORE(slot, number)                                    \
+    value = 0;                                                   \
+    if (!restore(scratch, &rule->saved[slot], number, &value)) { \
+        known |= 1u << (number);                                 \
+    }                                                            \
+    caller[slot] = value;
+    RESTORE(6, PC)
+    if (!known) {
+        scratch->end = WEFT_END_UNREADABLE;
+        return 1;
+    }
+    RESTORE(0, RBX)
+    RESTORE(1, RBP)
+    RESTORE(2, R12)
+    RESTORE(3, R13)
+    RESTORE(4, R14)
+    RESTORE(5, R15)
+    frame->cfa = cfa;
+    registers[RBX] = caller[0];
+    registers[RBP] = caller[1];
+    registers[R12] = caller[2];
+    registers[R13] = caller[3];
+    registers[R14] = caller[4];
+    registers[R15] = caller[5];
+    registers[PC] = caller[6];
+    registers[RSP] = cfa;
+    scratch->known = known | 1u << RSP;
+    scratch->is_return = !rule->signal;
+    return 0;
+}
+
+static long native_step(uint32_t index, struct walk* walk) {
+    struct scratch* scratch = walk->scratch;
+    struct weft_frame* frame = add_frame(scratch);
+    if (!frame) {
+        return 1;
+    }
+    const uint64_t code = scratch->registers[PC] - scratch->is_return;
+    const uint64_t rule = rule_at(walk, code);
+    if (!rule) {
+        return 1;
+    }
+    if (rule & WEFT_FAST ? to_caller_fast(scratch, frame, rule) : to_caller(scratch, frame, rule)) {
+        return 1;
+    }
+    tell_activation(walk, code, scratch->registers[RSP]);
+    if (!scratch->registers[PC]) {
+        scratch->end = WEFT_END_WHOLE;
+        return 1;
+    }
+    scratch->end = WEFT_END_DEPTH;
+    return 0;
+}
+
+INLINE void walk_with(struct walk* walk, uint32_t all_registers) {
+    struct scratch* scratch = walk->scratch;
+    struct weft_sample* sample = &scratch->sample;
+    for (int i = 0; i < WEFT_REGISTERS; ++i) {
+        scratch->registers[i] = sample->registers[i];
+    }
+    scratch->known = (1u << WEFT_REGISTERS) - 1;
+    scratch->is_return = 0;
+    scratch->mapping = 0;
+    scratch->window_size = 0;
+    scratch->window_begin = 0;
+    scratch->end = WEFT_END_DEPTH;
+    scratch->used = 0;
+    sample->native_frames = 0;
+    scratch->all_registers = all_registers;
+    loop(MOST_NATIVE, native_step, walk, 0);
+    sample->native_end = scratch->end;
+}
+
+INLINE void walk_native(struct walk* walk) {
+    if (!walk->process->native) {
+        walk->scratch->used = 0;
+        walk->scratch->sample.native_frames = 0;
+        walk->scratch->sample.native_end = WEFT_END_WHOLE;
+        return;
+    }
+    walk_with(walk, walk->process->all_registers);
+    if (walk->scratch->end == WEFT_END_NO_REGISTER && !walk->process->all_registers) {
+        walk_with(walk, 1);
+    }
+}

@@ -1,0 +1,90 @@
+// What one sample is built in, and the maps.
+#pragma once
+
+#include "bpf.h"
+
+enum {
+    SCRATCH_BYTES = 1 << 18,
+    SCRATCH_SLACK = 1 << 10,  // what one write may take behind it
+    CACHED_RULES = 1 << 14,
+    WINDOW = 1 << 10,
+};
+
+struct cached_rule {
+    uint64_t key;
+    uint64_t rule;
+};
+struct rule_cache {
+    struct cached_rule rules[CACHED_RULES];
+};
+
+// The state of the walks is in a map's value, where the verifier does not follow it.
+struct scratch {
+    struct weft_sample sample;  // what is told begins here
+    uint8_t bytes[SCRATCH_BYTES + SCRATCH_SLACK];
+    uint32_t used;  // of bytes
+
+    // native.h
+    uint64_t registers[32];  // of the frame at hand; the 18th is its CFA
+    uint32_t known;          // a bit for each
+    uint32_t is_return;
+    uint32_t all_registers;
+    uint32_t mapping;  // where the last code was found
+    uint32_t end;
+    uint64_t word;  // what stack_word() has read
+    uint64_t window_begin;
+    uint32_t window_size;
+    uint8_t window[2 * WINDOW];
+
+    // python.h
+    uint64_t frame;
+    uint64_t cframe;
+    uint64_t state;
+    uint64_t block;  // what frames are read from, as a piece that is told anyway
+    uint32_t block_size;
+    uint32_t block_at;
+};
+
+struct walk {
+    struct weft_process* process;
+    struct scratch* scratch;
+    struct rule_cache* cache;
+};
+
+MAP(processes, struct weft_process);  // by their pid
+MAP(tables, struct weft_table);       // by their number
+MAP(pages, uint32_t);                 // one value with all of them; so of the next two
+MAP(rows, uint32_t);
+MAP(rules, struct weft_rule);
+MAP(scratches, struct scratch);  // by CPU
+MAP(caches, struct rule_cache);  // by CPU
+MAP(states, uint64_t);           // thread states by tid, where the interpreters' lists had to be searched
+MAP(lost, uint64_t);             // samples that found the ring full
+MAP(ring, struct weft_sample);
+
+INLINE void count_lost(void) {
+    const uint32_t zero = 0;
+    uint64_t* number = map_lookup(&lost, &zero);
+    if (number) {
+        ++*number;
+    }
+}
+
+// Adds memory of the target as a piece. What it holds is at the offset in scratch->bytes that is returned; 0: it could not be
+// read (or there is no room).
+NOT_INLINE uint32_t add_piece(struct scratch* scratch, uint64_t address, uint32_t size) {
+    const uint32_t at = scratch->used;
+    if (at > SCRATCH_BYTES - 2 * SCRATCH_SLACK || size > SCRATCH_SLACK || size == 0) {
+        return 0;
+    }
+    const uint32_t data = at + sizeof(struct weft_piece);
+    if (read_user(&scratch->bytes[data & (SCRATCH_BYTES - 1)], size, address)) {
+        return 0;
+    }
+    struct weft_piece* piece = (struct weft_piece*)&scratch->bytes[at & (SCRATCH_BYTES - 1)];
+    piece->address = address;
+    piece->size = size;
+    piece->kind = WEFT_MEMORY;
+    scratch->used = data + ((size + 7) & ~7u);
+    return data;
+}

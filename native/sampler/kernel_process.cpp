@@ -1,0 +1,63 @@
+#include "sampler/kernel_process.h"
+
+#include <algorithm>
+
+#include "python/fields.h"
+#include "python/runtime.h"
+
+namespace weft {
+
+namespace {
+
+static_assert(WEFT_ABSENT == kAbsent);
+constexpr std::uint32_t kMaxThread = 1 << 10;  // bytes, as much as one piece has
+constexpr std::uint32_t kActivation = 512;     // bytes: the interpreter keeps what weaving looks for within them
+
+weft_python python_of(const PythonPlace& place) {
+    const Layout& layout = place.layout;
+    const std::uint32_t p = layout.pointer_size;
+    weft_python python{};
+    python.interpreters_head = place.addresses.interpreters_head;
+    python.interp_next = layout.interp_next;
+    python.interp_threads_head = layout.interp_threads_head;
+    python.thread_next = layout.thread_next;
+    python.thread_pthread = layout.thread_pthread;
+    python.thread_size = std::min(Runtime(layout, place.addresses).thread_read_size(), kMaxThread);
+    python.thread_frame = layout.thread_frame;
+    python.thread_cframe = layout.thread_cframe;
+    python.cframe_frame = layout.cframe_frame;
+    python.cframe_previous = layout.cframe_previous;
+    python.cframe_size = std::max(end_of(layout.cframe_frame, p), end_of(layout.cframe_previous, p));
+    python.frame_previous = layout.frame_previous;
+    python.frame_size = layout.frame_size;
+    return python;
+}
+
+}  // namespace
+
+weft_process kernel_process(const CodeMap& code, const PythonPlace* place, bool native) {
+    weft_process process{};
+    process.native = native ? 1 : 0;
+    for (const CodeMap::Mapped& mapped : code.mapped()) {
+        if (process.mappings < WEFT_MAPPINGS) {
+            process.mapping[process.mappings++] = {mapped.begin, mapped.end, mapped.bias, mapped.table->number(), 0};
+        }
+    }
+    if (place == nullptr) {
+        return process;
+    }
+    process.python = python_of(*place);
+    // Up to 3.10, activations are told by the pointers that they keep, in registers or on the stack (weave/weave.h).
+    if (!present(place->layout.frame_owner_shim) && !present(place->layout.frame_is_entry)) {
+        process.all_registers = 1;
+        process.activation_bytes = kActivation;
+    }
+    for (const auto& [begin, end] : code.eval_loops()) {
+        if (process.eval_loops < WEFT_EVAL_LOOPS) {
+            process.eval_loop[process.eval_loops++] = {begin, end};
+        }
+    }
+    return process;
+}
+
+}  // namespace weft

@@ -1,0 +1,58 @@
+#include "sampler/kernel_ring.h"
+
+#include <linux/bpf.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cerrno>
+#include <system_error>
+
+#include "sampler/perf_event.h"
+
+namespace weft {
+
+namespace {
+
+constexpr std::uint64_t kHeader = 8;  // bytes before each record: its length, and where its pages begin
+
+std::uint64_t length_of(std::uint32_t header) { return header & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT); }
+
+}  // namespace
+
+KernelRing::KernelRing(int descriptor, std::size_t size) : size_(size) {
+    const std::size_t page = page_size();
+    consumer_ = mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    producer_ = mmap(nullptr, page + 2 * size, PROT_READ, MAP_SHARED, descriptor, static_cast<off_t>(page));
+    if (consumer_ == MAP_FAILED || producer_ == MAP_FAILED) {
+        throw std::system_error(errno, std::generic_category(), "mmap of a BPF ring");
+    }
+}
+
+KernelRing::~KernelRing() {
+    munmap(consumer_, page_size());
+    munmap(producer_, page_size() + 2 * size_);
+}
+
+void KernelRing::take(const std::function<void(std::span<const std::byte>)>& on_record) {
+    const std::atomic_ref consumed(*static_cast<std::uint64_t*>(consumer_));
+    const std::atomic_ref produced(*static_cast<std::uint64_t*>(producer_));
+    const auto* ring = static_cast<const std::byte*>(producer_) + page_size();
+    std::uint64_t at = consumed.load(std::memory_order_relaxed);
+    const std::uint64_t end = produced.load(std::memory_order_acquire);
+    while (at < end) {
+        const std::byte* record = ring + (at & (size_ - 1));
+        const std::uint32_t header = std::atomic_ref(*reinterpret_cast<std::uint32_t*>(const_cast<std::byte*>(record)))
+                                         .load(std::memory_order_acquire);
+        if ((header & BPF_RINGBUF_BUSY_BIT) != 0) {
+            return;  // it is being written
+        }
+        const std::uint64_t length = length_of(header);
+        if ((header & BPF_RINGBUF_DISCARD_BIT) == 0) {
+            on_record({record + kHeader, length});
+        }
+        at += (kHeader + length + 7) & ~std::uint64_t{7};
+        consumed.store(at, std::memory_order_release);
+    }
+}
+
+}  // namespace weft

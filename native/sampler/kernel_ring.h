@@ -1,0 +1,28 @@
+// The ring in which the kernel's part of collector bpf tells its samples (include/uapi/linux/bpf.h, BPF_MAP_TYPE_RINGBUF).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+
+namespace weft {
+
+class KernelRing {
+   public:
+    // `descriptor` of the map, of `size` bytes, a power of two; it is not ours. Throws std::system_error.
+    KernelRing(int descriptor, std::size_t size);
+    ~KernelRing();
+    KernelRing(const KernelRing&) = delete;
+    KernelRing& operator=(const KernelRing&) = delete;
+
+    // Calls `on_record` for each record since the last call, oldest first.
+    void take(const std::function<void(std::span<const std::byte>)>& on_record);
+
+   private:
+    std::size_t size_;
+    void* consumer_ = nullptr;  // one page: how far we have come
+    void* producer_ = nullptr;  // one page: how far the kernel has come; and the ring, twice, so that no record is cut
+};
+
+}  // namespace weft

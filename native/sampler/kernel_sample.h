@@ -1,0 +1,67 @@
+// A sample that the kernel has taken (bpf/abi.h): where its thread was, and the memory that was read of it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "abi.h"
+#include "memory/memory.h"
+#include "sampler/kernel.h"
+#include "sampler/proc.h"
+#include "unwind/code_map.h"
+#include "unwind/unwinder.h"
+
+namespace weft {
+
+class KernelSample {
+   public:
+    // Of a record of the ring. False: it is none.
+    bool parse(std::span<const std::byte> record);
+
+    const weft_sample& head() const { return head_; }
+    RegisterSet registers() const;
+    SchedStat stat() const { return {head_.cpu_ns, head_.delay_ns, head_.switches}; }
+
+    // Whether the kernel has followed the native frames as far as that could be. If not, there is a copy of the stack.
+    bool native_is_done() const { return head_.native_end < WEFT_END_NO_RULE; }
+    void native(CodeMap& code, NativeStack& stack) const;
+
+    KernelChain kernel() const;  // empty if the thread was in user mode
+
+    // The bytes at an address, as far as they are in one piece; empty: they are in none.
+    std::span<const std::byte> at(Address address) const;
+
+   private:
+    struct Piece {
+        Address begin = 0;
+        std::span<const std::byte> bytes;
+    };
+    struct Frame {
+        Address pc = 0;
+        bool is_return = false;
+        weft_frame told{};
+    };
+
+    weft_sample head_{};
+    std::vector<Frame> frames_;  // innermost first
+    std::vector<Piece> pieces_;  // by their begin
+    std::span<const std::byte> kernel_;
+};
+
+// The memory of the target as it was at the sample. Code is read in `process`: it does not change.
+class SampleMemory final : public Memory {
+   public:
+    SampleMemory(const KernelSample& sample, CodeMap& code, Memory& process)
+        : sample_(sample), code_(code), process_(process) {}
+
+    [[nodiscard]] ReadResult read(Address address, void* to, std::size_t size) override;
+
+   private:
+    const KernelSample& sample_;
+    CodeMap& code_;
+    Memory& process_;
+};
+
+}  // namespace weft

@@ -1,0 +1,45 @@
+#include "sampler/kernel_side.h"
+
+#include <linux/bpf.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <vector>
+
+namespace weft {
+
+namespace {
+
+template <typename Pointer>
+std::uint64_t address_of(Pointer* pointer) {
+    return reinterpret_cast<std::uintptr_t>(pointer);
+}
+
+bool change(int command, int map, const std::uint32_t& key, const void* value) {
+    bpf_attr attributes{};
+    attributes.map_fd = static_cast<std::uint32_t>(map);
+    attributes.key = address_of(&key);
+    attributes.value = address_of(value);
+    return syscall(SYS_bpf, command, &attributes, sizeof attributes) == 0;
+}
+
+}  // namespace
+
+bool KernelSide::tell(pid_t pid, weft_process& process) {
+    if (++generation_ == 0) {
+        // What is remembered of the code of processes, by their generations, must not be taken for another's.
+        const std::vector<std::byte> nothing(maps_.cache_bytes);
+        for (std::uint32_t cpu = 0; cpu < maps_.cpus; ++cpu) {
+            change(BPF_MAP_UPDATE_ELEM, maps_.caches, cpu, nothing.data());
+        }
+        generation_ = 1;
+    }
+    process.generation = generation_;
+    return change(BPF_MAP_UPDATE_ELEM, maps_.processes, static_cast<std::uint32_t>(pid), &process);
+}
+
+void KernelSide::forget(pid_t pid) {
+    change(BPF_MAP_DELETE_ELEM, maps_.processes, static_cast<std::uint32_t>(pid), nullptr);
+}
+
+}  // namespace weft

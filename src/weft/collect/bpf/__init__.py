@@ -1,0 +1,1 @@
+"""Collector bpf: the kernel takes the stacks, on the thread itself."""

@@ -1,0 +1,84 @@
+"""The kernel's part of collector bpf, while a recording lasts: its maps, its program, the clocks that it runs at."""
+
+from __future__ import annotations
+
+import struct
+from contextlib import suppress
+
+from weft import _native
+from weft.collect.bpf.kernel import MMAPABLE, File, Map, MapKind, open_clock, possible_cpus
+from weft.collect.bpf.program import Object
+from weft.collect.bpf.tables import KernelTables
+from weft.errors import CollectorError
+
+_RING = 16 << 20  # bytes
+# Of 34 KB each. Room that the kernel looks for when it is needed may not be found: in one piece, and without waiting.
+_PROCESSES = 512
+_THREADS = 65536
+
+
+class KernelCollector:
+    """Takes samples of the processes that it is told of, from start() to close(). CollectorError."""
+
+    def __init__(self) -> None:
+        program = Object(_native.BPF_OBJECT)
+        cpus = possible_cpus()
+        cache = program.size_of("rule_cache")
+        try:
+            self._maps = {
+                "processes": Map(MapKind.HASH, 4, program.size_of("weft_process"), _PROCESSES),
+                "tables": Map(MapKind.HASH, 4, program.size_of("weft_table"), KernelTables.MOST),
+                "pages": Map(MapKind.ARRAY, 4, _native.BPF_PAGES * 4, 1, MMAPABLE),
+                "rows": Map(MapKind.ARRAY, 4, _native.BPF_ROWS * 4, 1, MMAPABLE),
+                "rules": Map(MapKind.ARRAY, 4, _native.BPF_RULES * program.size_of("weft_rule"), 1, MMAPABLE),
+                "scratches": Map(MapKind.ARRAY, 4, program.size_of("scratch"), cpus),
+                "caches": Map(MapKind.ARRAY, 4, cache, cpus),
+                "states": Map(MapKind.LRU_HASH, 4, 8, _THREADS),
+                "lost": Map(MapKind.PER_CPU_ARRAY, 4, 8, 1),
+                "ring": Map(MapKind.RING, 0, 0, _RING),
+            }
+        except OSError as error:
+            raise CollectorError(
+                f"the kernel refuses BPF maps ({error.strerror}): collector bpf needs CAP_BPF and CAP_PERFMON, or root"
+            ) from error
+        self._program = program.load("perf_event", self._maps)
+        self._clocks: list[File] = []
+        self.tables = KernelTables(*(self._maps[name] for name in ("tables", "pages", "rows", "rules")))
+        self.maps = _native.KernelMaps(
+            ring=self._maps["ring"].descriptor,
+            ring_bytes=_RING,
+            processes=self._maps["processes"].descriptor,
+            caches=self._maps["caches"].descriptor,
+            cpus=cpus,
+            cache_bytes=cache,
+        )
+
+    def start(self, rate_hz: int) -> None:
+        """Let the clocks of all CPUs tick."""
+        for cpu in range(possible_cpus()):
+            with suppress(ProcessLookupError):  # it is offline
+                try:
+                    self._clocks.append(open_clock(cpu, rate_hz, self._program))
+                except PermissionError as error:
+                    raise CollectorError(
+                        "the kernel refuses clocks of CPUs: collector bpf needs CAP_PERFMON"
+                    ) from error
+
+    @property
+    def lost(self) -> int:
+        """Samples that found no room in the ring."""
+        counts = self._maps["lost"][struct.pack("<I", 0)]
+        return sum(struct.unpack(f"<{len(counts) // 8}Q", counts))
+
+    def stop(self) -> None:
+        """Let no more samples come."""
+        for clock in self._clocks:
+            clock.close()
+        self._clocks.clear()
+
+    def close(self) -> None:
+        """Take everything out of the kernel. The sampler must have ended."""
+        self.stop()
+        self._program.close()
+        for each in self._maps.values():
+            each.close()

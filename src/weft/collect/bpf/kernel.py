@@ -1,0 +1,174 @@
+"""bpf(2) and perf_event_open(2), as far as weft uses them: maps, programs, and the clocks that programs run at."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import mmap
+import os
+import struct
+from collections.abc import Sequence
+from enum import IntEnum
+from pathlib import Path
+
+from weft.errors import CollectorError
+
+# arch/x86/entry/syscalls/syscall_64.tbl
+_BPF, _PERF_EVENT_OPEN = 321, 298
+# include/uapi/linux/bpf.h: enum bpf_cmd, and flags
+_MAP_CREATE, _MAP_LOOKUP, _MAP_UPDATE, _MAP_DELETE, _PROG_LOAD, _BTF_LOAD = 0, 1, 2, 3, 5, 18
+_PROGRAM_PERF_EVENT = 7
+MMAPABLE = 1 << 10
+# include/uapi/linux/perf_event.h
+_TYPE_SOFTWARE, _CPU_CLOCK = 1, 0
+_ATTR_SIZE = 128
+_DISABLED, _FREQUENCY = 1 << 0, 1 << 10
+_CLOSE_ON_EXEC = 8
+_IOC_ENABLE, _IOC_SET_BPF = 0x2400, 0x40042408
+
+_MAX_ATTR = 160  # bytes of union bpf_attr; what a kernel does not know must be 0
+_LOG = 1 << 20
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class MapKind(IntEnum):
+    """Of enum bpf_map_type."""
+
+    HASH = 1
+    ARRAY = 2
+    PER_CPU_ARRAY = 6
+    LRU_HASH = 9
+    RING = 27
+
+
+def _call(number: int, *arguments: object) -> int:
+    result: int = _libc.syscall(number, *arguments)
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return result
+
+
+def _bpf(command: int, attributes: bytes) -> int:
+    return _call(_BPF, command, ctypes.create_string_buffer(attributes, _MAX_ATTR), _MAX_ATTR)
+
+
+class File:
+    """A file descriptor that ends with its object. What the kernel keeps for it ends then, too: nothing is pinned."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def close(self) -> None:
+        """Close it; once is enough."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class Map(File):
+    """A map, shared by the programs and this process. Keys and values are bytes of fixed sizes. OSError."""
+
+    def __init__(self, kind: MapKind, key: int, value: int, entries: int, flags: int = 0) -> None:
+        super().__init__(-1)
+        self.descriptor = _bpf(_MAP_CREATE, struct.pack("<5I", kind, key, value, entries, flags))
+        self._key = ctypes.create_string_buffer(max(1, key))
+        copies = possible_cpus() if kind is MapKind.PER_CPU_ARRAY else 1
+        self._value = ctypes.create_string_buffer(max(1, (value + 7) // 8 * 8 * copies))
+        self._flags = flags
+        self.bytes = value * entries if kind is not MapKind.RING else entries
+
+    def _entry(self, key: bytes) -> bytes:
+        self._key.raw = key
+        return struct.pack("<QQQQ", self.descriptor, ctypes.addressof(self._key), ctypes.addressof(self._value), 0)
+
+    def __getitem__(self, key: bytes) -> bytes:
+        """Return the value (of a per-CPU map: of all CPUs, one behind the other). KeyError."""
+        try:
+            _bpf(_MAP_LOOKUP, self._entry(key))
+        except OSError as error:
+            if error.errno == errno.ENOENT:
+                raise KeyError(key) from None
+            raise
+        return self._value.raw
+
+    def __setitem__(self, key: bytes, value: bytes) -> None:
+        self._value.raw = value.ljust(len(self._value), b"\0")
+        _bpf(_MAP_UPDATE, self._entry(key))
+
+    def __delitem__(self, key: bytes) -> None:
+        _bpf(_MAP_DELETE, self._entry(key))
+
+    def mapped(self) -> mmap.mmap:
+        """Return the memory of an array that is MMAPABLE."""
+        size = -(-self.bytes // mmap.PAGESIZE) * mmap.PAGESIZE
+        return mmap.mmap(self.descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+
+
+def possible_cpus() -> int:
+    """Return how many CPUs there may ever be."""
+    told = Path("/sys/devices/system/cpu/possible").read_text()
+    return int(told.strip().rpartition("-")[2]) + 1
+
+
+def load_btf(btf: bytes) -> File:
+    """Give the kernel the types of a program. CollectorError with the kernel's words if it takes them not."""
+    data = ctypes.create_string_buffer(btf, len(btf))
+    log = ctypes.create_string_buffer(_LOG)
+    attributes = struct.pack("<QQIII", ctypes.addressof(data), ctypes.addressof(log), len(btf), len(log), 1)
+    try:
+        return File(_bpf(_BTF_LOAD, attributes))
+    except OSError as error:
+        raise _refused("types", error, log.value) from error
+
+
+def load_program(instructions: bytes, btf: File, infos: Sequence[bytes], sizes: Sequence[int]) -> File:
+    """Load a program for perf events.
+
+    infos: its functions, its lines and its relocations as in .BTF.ext, of records of these sizes.
+    CollectorError with the last of the verifier's words if the kernel refuses it.
+    """
+    kept = [ctypes.create_string_buffer(part, max(1, len(part))) for part in (instructions, *infos, b"GPL\0")]
+    code, functions, lines, relocations, licence = (ctypes.addressof(part) for part in kept)
+    counts = [len(part) // size if size else 0 for part, size in zip(infos, sizes, strict=True)]
+
+    def attributes(log: int, log_size: int) -> bytes:
+        return b"".join(
+            (
+                struct.pack("<IIQQ", _PROGRAM_PERF_EVENT, len(instructions) // 8, code, licence),
+                struct.pack("<IIQII16sII", 1 if log else 0, log_size, log, 0, 0, b"weft", 0, 0),
+                struct.pack("<IIQI", btf.descriptor, sizes[0], functions, counts[0]),
+                struct.pack("<IQI", sizes[1], lines, counts[1]),
+                struct.pack("<III", 0, 0, counts[2]),  # attach_btf_id, attach_prog_fd, core_relo_cnt
+                struct.pack("<QQI", 0, relocations, sizes[2]),  # fd_array, core_relos, core_relo_rec_size
+            )
+        )
+
+    try:
+        return File(_bpf(_PROG_LOAD, attributes(0, 0)))
+    except OSError as refused:
+        log = ctypes.create_string_buffer(_LOG)
+        try:
+            return File(_bpf(_PROG_LOAD, attributes(ctypes.addressof(log), len(log))))
+        except OSError:
+            raise _refused("program", refused, log.value) from refused
+
+
+def _refused(what: str, error: OSError, log: bytes) -> CollectorError:
+    words = [line for line in log.decode(errors="replace").splitlines() if line][-3:]
+    return CollectorError("; ".join([f"the kernel refuses the BPF {what}: {error.strerror}", *words]))
+
+
+def open_clock(cpu: int, rate_hz: int, program: File) -> File:
+    """Run the program at each tick of a CPU's clock, whatever is on that CPU. OSError."""
+    attributes = struct.pack("<IIQQQQQ", _TYPE_SOFTWARE, _ATTR_SIZE, _CPU_CLOCK, rate_hz, 0, 0, _DISABLED | _FREQUENCY)
+    data = ctypes.create_string_buffer(attributes, _ATTR_SIZE)
+    clock = File(_call(_PERF_EVENT_OPEN, data, -1, cpu, -1, _CLOSE_ON_EXEC))
+    fcntl.ioctl(clock.descriptor, _IOC_SET_BPF, program.descriptor)
+    fcntl.ioctl(clock.descriptor, _IOC_ENABLE, 0)
+    return clock

@@ -1,0 +1,141 @@
+"""A BPF object made into a program that the kernel takes: linked, its maps filled in, its types told.
+
+The kernel itself relocates what depends on its own structs (CO-RE, bpf_core_apply; Linux 5.17).
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from elftools.elf.elffile import ELFFile
+from elftools.elf.relocation import RelocationSection
+from elftools.elf.sections import SymbolTableSection
+
+from weft.collect.bpf import btf, kernel
+
+_CALL, _LOAD_WIDE = 0x85, 0x18  # opcodes; the second takes two instructions
+_INSTRUCTION = struct.Struct("<BBhi")  # opcode, registers (source << 4 | destination), offset, immediate
+# What the source register of those two says that the immediate is (include/uapi/linux/bpf.h).
+_PSEUDO_CALL, _PSEUDO_MAP, _PSEUDO_FUNCTION = 1, 1, 4
+_TEXT = ".text"
+
+
+@dataclass(slots=True)
+class _Function:
+    section: str
+    begin: int  # bytes, in its section
+    code: bytearray
+    at: int = 0  # bytes, in the program
+    # Its instructions that refer to other functions: offset, and the one that is meant.
+    references: list[tuple[int, _Function]] = field(default_factory=list)
+
+
+class Object:
+    """A BPF object file, as clang writes it. Static functions lie in .text, each program in a section of its own."""
+
+    def __init__(self, data: bytes) -> None:
+        sections = list(ELFFile(io.BytesIO(data)).iter_sections())
+        names = [section.name for section in sections]
+        self._sections = {section.name: section.data() for section in sections}
+        self._symbols: list[tuple[str, str, int]] = []  # name, section, value
+        self._functions: dict[tuple[str, int], int] = {}  # section, offset -> size
+        self._relocations: dict[str, dict[int, int]] = {}  # section -> offset -> number of a symbol
+        for section in sections:
+            if isinstance(section, SymbolTableSection):
+                for symbol in section.iter_symbols():
+                    index, value = symbol["st_shndx"], symbol["st_value"]
+                    place = names[index] if isinstance(index, int) else ""
+                    self._symbols.append((symbol.name, place, value))
+                    if symbol["st_info"]["type"] == "STT_FUNC":
+                        self._functions[place, value] = symbol["st_size"]
+            elif isinstance(section, RelocationSection):
+                self._relocations[section.name.removeprefix(".rel")] = {
+                    relocation["r_offset"]: relocation["r_info_sym"] for relocation in section.iter_relocations()
+                }
+        sizes = {name: len(data) for name, data in self._sections.items()}
+        offsets = {name: value for name, _, value in self._symbols}
+        self._btf = btf.with_sections(self._sections[".BTF"], sizes, offsets)
+        self._told = btf.extensions(self._sections[".BTF"], self._sections[".BTF.ext"])
+
+    def size_of(self, struct_name: str) -> int:
+        """Return the size of one of its structs, in bytes. KeyError."""
+        return btf.size_of(self._btf, struct_name)
+
+    def load(self, section: str, maps: Mapping[str, kernel.Map]) -> kernel.File:
+        """Load the program of a section, with these maps. CollectorError."""
+        functions = self._link(section, maps)
+        infos = [self._info(number, functions) for number in range(3)]
+        sizes = [records.size for records in self._told]
+        types = kernel.load_btf(self._btf)
+        code = b"".join(function.code for function in functions)
+        return kernel.load_program(code, types, infos, sizes)
+
+    def _link(self, section: str, maps: Mapping[str, kernel.Map]) -> list[_Function]:
+        """The program's own function, then those that it comes to; the kernel wants no others."""
+        found: dict[tuple[str, int], _Function] = {}
+
+        def function_at(name: str, begin: int) -> _Function:
+            if (name, begin) not in found:
+                end = begin + self._functions[name, begin]
+                found[name, begin] = _Function(name, begin, bytearray(self._sections[name][begin:end]))
+            return found[name, begin]
+
+        done = 0
+        function_at(section, 0)
+        while done < len(found):
+            function = list(found.values())[done]
+            for offset, begin in self._references(function, maps):
+                function.references.append((offset, function_at(_TEXT, begin)))
+            done += 1
+        at = 0
+        for function in found.values():
+            function.at = at
+            at += len(function.code)
+        for function in found.values():
+            for offset, referred in function.references:
+                _refer(function, offset, referred)
+        return list(found.values())
+
+    def _references(self, function: _Function, maps: Mapping[str, kernel.Map]) -> list[tuple[int, int]]:
+        """Fill in the maps; return where functions of .text are referred to, and where they begin."""
+        references = []
+        relocations = self._relocations.get(function.section, {})
+        at = 0
+        while at < len(function.code):
+            opcode, registers, offset, immediate = _INSTRUCTION.unpack_from(function.code, at)
+            symbol = relocations.get(function.begin + at)
+            if symbol is not None:
+                name, section, value = self._symbols[symbol]
+                if opcode == _CALL:
+                    # Of a symbol of the section, the immediate is the target's number, less one.
+                    references.append((at, value if name and name != section else (immediate + 1) * 8))
+                elif section == _TEXT:
+                    references.append((at, value + immediate))
+                else:
+                    registers = registers & 15 | _PSEUDO_MAP << 4
+                    _INSTRUCTION.pack_into(function.code, at, opcode, registers, offset, maps[name].descriptor)
+            elif opcode == _CALL and registers >> 4 == _PSEUDO_CALL:
+                references.append((at, function.begin + at + 8 + immediate * 8))
+            at += 16 if opcode == _LOAD_WIDE else 8
+        return references
+
+    def _info(self, kind: int, functions: list[_Function]) -> bytes:
+        """Records of .BTF.ext for the linked program: offsets in instructions, but for relocations in bytes."""
+        unit = 1 if kind == 2 else 8
+        return b"".join(
+            struct.pack("<I", (function.at + offset) // unit) + rest
+            for function in functions
+            for offset, rest in self._told[kind].within(
+                function.section, function.begin, function.begin + len(function.code)
+            )
+        )
+
+
+def _refer(function: _Function, at: int, target: _Function) -> None:
+    opcode, registers, offset, _ = _INSTRUCTION.unpack_from(function.code, at)
+    kind = _PSEUDO_FUNCTION if opcode == _LOAD_WIDE else _PSEUDO_CALL
+    distance = (target.at - (function.at + at)) // 8 - 1
+    _INSTRUCTION.pack_into(function.code, at, opcode, registers & 15 | kind << 4, offset, distance)

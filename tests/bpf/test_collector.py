@@ -1,0 +1,138 @@
+"""Collector bpf: what it leaves in the kernel, and what it refuses. Its stacks are tried in tests/truth."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import re
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from privileges import ordinary
+from weft_command import assert_one_line, run_weft, running_weft, wait_until
+
+from weft import Capture
+
+BUSY = "import time\nend = time.time() + 100\nwhile time.time() < end: sum(range(1000))"
+PROGRAM_BY_ID, MAP_BY_ID = 13, 14  # bpf(2): BPF_PROG_GET_FD_BY_ID, BPF_MAP_GET_FD_BY_ID
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can load BPF programs")
+
+
+@pytest.fixture
+def busy() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([sys.executable, "-c", BUSY]) as process:
+        yield process
+        assert process.poll() is None, "it has survived"
+        process.kill()
+
+
+def in_kernel(pid: int) -> set[tuple[int, int]]:
+    """The BPF programs and maps that a process holds: (command that finds it, its number)."""
+    found = set()
+    for file in Path(f"/proc/{pid}/fdinfo").iterdir():
+        try:
+            told = dict(re.findall(r"^(prog_id|map_id):\s*(\d+)$", file.read_text(), re.MULTILINE))
+        except OSError:
+            continue  # it has been closed
+        found |= {(PROGRAM_BY_ID if name == "prog_id" else MAP_BY_ID, int(number)) for name, number in told.items()}
+    return found
+
+
+def is_there(command: int, number: int) -> bool:
+    """Whether the kernel still has a program or a map."""
+    attributes = struct.pack("<II", number, 0).ljust(64, b"\0")
+    descriptor = ctypes.CDLL(None, use_errno=True).syscall(321, command, attributes, len(attributes))
+    if descriptor < 0:
+        assert ctypes.get_errno() == errno.ENOENT
+        return False
+    os.close(descriptor)
+    return True
+
+
+def test_nothing_is_left_in_the_kernel(busy: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    """WHEN weft is killed THEN its program and its maps are gone with it, and what it had recorded is there."""
+    path = tmp_path / "x.weft"
+    with running_weft("record", "-p", busy.pid, "-r", 200, "--collector", "bpf", "-o", path) as weft:
+        wait_until(lambda: len({command for command, _ in in_kernel(weft.pid)}) == 2, "its program is loaded")
+        wait_until(lambda: path.exists() and path.stat().st_size > 0, "it has begun")
+        held = in_kernel(weft.pid)
+        assert all(is_there(*each) for each in held)
+        weft.kill()
+        weft.wait()
+    # Maps are freed after a grace period of the kernel's (RCU).
+    wait_until(lambda: not any(is_there(*each) for each in held), "the kernel has let go of them")
+
+
+def test_account(busy: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    """THEN the account says who has read the stacks, and that nobody was stopped for them."""
+    path = tmp_path / "x.weft"
+    run = run_weft("record", "-p", busy.pid, "-d", 2, "-r", 500, "--collector", "bpf", "-o", path)
+    assert run.returncode == 0, run.stderr
+    with Capture(path) as capture:
+        account = capture.account()
+    assert account["stacks_in_kernel"] == account["samples_taken"] > 100
+    assert account["stops"] == account["stacks_moving"] == account["samples_dropped"] == 0
+    assert account["seams_proven"] > 100
+    assert account["seams_counted"] == account["seams_open"] == 0
+    told = run_weft("report", path).stdout
+    assert f"{account['stacks_in_kernel']:,} in the kernel" in told
+    assert "bpf, paced by clocks of the CPUs\n" in told
+
+
+@pytest.mark.serial
+def test_a_new_thread_and_a_child(tmp_path: Path) -> None:
+    """GIVEN a program whose thread and whose child begin while it is recorded THEN both are in the capture."""
+    program = """
+import os, threading, time
+def spin(name):
+    end = time.time() + 1.5
+    while time.time() < end: sum(range(100))
+def in_thread(): spin("thread")
+def in_child(): spin("child")
+thread = threading.Thread(target=in_thread)
+time.sleep(0.5)
+thread.start()
+if os.fork() == 0:
+    in_child()
+    os._exit(0)
+thread.join()
+os.wait()
+"""
+    path = tmp_path / "x.weft"
+    command = [sys.executable, "-c", program]
+    run = run_weft("record", "-s", "-r", 500, "--collector", "bpf", "-o", path, "--", *command)
+    assert run.returncode == 0, run.stderr
+    told = run_weft("report", path, "-f", "collapsed").stdout
+    counts = {
+        name: sum(int(line.rpartition(" ")[2]) for line in told.splitlines() if f"{name} (<string>" in line)
+        for name in ("in_thread", "in_child")
+    }
+    assert min(counts.values()) > 100, (counts, run_weft("report", path, "--idle").stdout, run.stderr)
+
+
+def test_refused_to_ordinary_users(tmp_path: Path) -> None:
+    """THEN one line says what it needs, and no file is left."""
+    command = [sys.executable, "-c", "pass"]
+    run = run_weft("record", "--collector", "bpf", "-o", tmp_path / "x.weft", "--", *command, prefix=ordinary())
+    assert "collector bpf needs CAP_BPF and CAP_PERFMON, or root" in assert_one_line(run)
+    assert not list(tmp_path.iterdir())
+
+
+def test_refused_for_the_gil(busy: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    run = run_weft("record", "-p", busy.pid, "-d", 1, "--mode", "gil", "--collector", "bpf", "-o", tmp_path / "x.weft")
+    assert "use --collector ptrace" in assert_one_line(run)
+    assert not list(tmp_path.iterdir())
+
+
+def test_refused_in_a_pid_namespace(tmp_path: Path) -> None:
+    """GIVEN weft in a container THEN it says so: the kernel would tell the numbers of other processes."""
+    inside = ["unshare", "--pid", "--fork", "--mount-proc"]
+    run = run_weft("record", "--collector", "bpf", "-o", tmp_path / "x.weft", "--", "true", prefix=inside)
+    assert "PID namespace" in assert_one_line(run)
+    assert not list(tmp_path.iterdir())

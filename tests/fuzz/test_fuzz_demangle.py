@@ -1,0 +1,45 @@
+"""libFuzzer over the names of C++, for a short while.
+
+For longer: `python tests/fuzz/test_fuzz_demangle.py RUNS [FOLDER]`; the folder keeps what it learns, and any input that
+fails.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import ziglang
+from fuzzing import Harness
+
+DEMANGLER = Path(ziglang.__file__).parent / "lib/libcxxabi/src"
+HARNESS = Harness(
+    "fuzz_demangle.cpp",
+    ["symbols/demangle.cpp"],
+    4096,
+    # Its headers want a macro of libc++, for what cannot be.
+    ["-isystem", str(DEMANGLER), "-D_LIBCPP_VERBOSE_ABORT(...)=std::abort()"],
+)
+LIBRARY = "/usr/lib/x86_64-linux-gnu/libstdc++.so.6"
+
+
+def seeded(folder: Path) -> Iterator[tuple[Path, Mapping[str, str]]]:
+    """A corpus of symbols of the C++ library, without what they all begin with."""
+    corpus = folder / "corpus"
+    corpus.mkdir(exist_ok=True)
+    rows = subprocess.run(["nm", "-D", "--defined-only", LIBRARY], capture_output=True, text=True, check=True).stdout
+    symbols = sorted({row.split()[-1].partition("@")[0] for row in rows.splitlines()})
+    for number, symbol in enumerate([symbol for symbol in symbols if symbol.startswith("_Z")][::20]):
+        (corpus / str(number)).write_text(symbol.removeprefix("_Z"))
+    yield corpus, {}
+
+
+def test_mutated_symbols(clang: str, tmp_path: Path) -> None:
+    """GIVEN symbols of a real library, changed by a fuzzer that sees which code each change has reached."""
+    for corpus, env in seeded(tmp_path):
+        HARNESS.assert_survives(HARNESS.build(clang, tmp_path), corpus, 15, env)
+
+
+if __name__ == "__main__":
+    HARNESS.fuzz_long(seeded)

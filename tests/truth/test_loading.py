@@ -1,0 +1,64 @@
+"""Libraries that are sampled as soon as they are loaded, before anybody can have read their unwind information."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+import ziglang
+from interpreters import Interpreter, all_interpreters
+from recordings import account_of, record, woven_stacks_of
+from running import TARGETS, StartTarget
+from woven_calls import has_gap
+
+from weft.sample import Frame, FrameKind
+
+DEPTH, ROUNDS = 12, 8
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a library of which each copy is one of its own, as they have no build-id."""
+    folder = tmp_path_factory.mktemp("libraries")
+    zig = Path(ziglang.__file__).with_name("zig")
+    flags = ["-target", "x86_64-linux-gnu.2.17", "-O1", "-g0", "-shared", "-fPIC", "-Wl,--build-id=none"]
+    subprocess.run([zig, "cc", *flags, TARGETS / "loads.c", "-o", folder / "load.so"], check=True)
+    return folder
+
+
+def interleaving(frames: tuple[Frame, ...]) -> list[str]:
+    """The calls of `step` and of the libraries, outermost first; a library by how deep it is."""
+    found = []
+    for frame in frames:
+        if frame.kind is FrameKind.PYTHON and frame.function == "step":
+            found.append("step")
+        elif place := re.search(r"/load-\d+-(\d+)\.so$", frame.module):
+            found.append(place[1])
+    return found
+
+
+@pytest.mark.parametrize(
+    "python",
+    [one for one in all_interpreters() if one.chroot is None and one.minor in ((2, 7), (3, 10), (3, 11), (3, 13))],
+    ids=lambda python: python.name,
+)
+def test_sampled_at_once(python: Interpreter, start_target: StartTarget, libraries: Path, tmp_path: Path) -> None:
+    """GIVEN stacks through libraries of which one more is loaded every 3 ms THEN they are whole, and in order."""
+    target = start_target(python, "loads.py", libraries, DEPTH, ROUNDS)
+    threading.Timer(1, lambda: target.process.stdin and target.process.stdin.close()).start()
+    path = record(target.pid, tmp_path, rate_hz=1000, seconds=30)
+    deepest = 0
+    for sampled in woven_stacks_of(path):
+        seen = interleaving(sampled.frames)
+        legal = [part for depth in range(DEPTH + 1) for part in ("step", str(depth))]
+        assert has_gap(sampled.frames) or seen == legal[: len(seen)], seen
+        deepest = max(deepest, len(seen))
+    assert deepest == 2 * DEPTH + 1
+    account = account_of(path)
+    assert account["native_whole"] > 150
+    assert account["native_whole"] + account["native_truncated"] == account["samples_taken"]  # each is counted once
+    # A tick can meet the dynamic linker where its reader cannot know the registers.
+    assert account["native_truncated"] <= 0.01 * account["native_whole"]
