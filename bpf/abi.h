@@ -96,6 +96,7 @@ struct weft_range {
 };
 
 struct weft_process {
+    uint32_t sampled;  // 0: it is not
     uint32_t mappings;
     uint16_t generation;     // another one whenever anything of it changes
     uint16_t all_registers;  // those that functions preserve are wanted of each native frame
@@ -146,6 +147,9 @@ struct weft_sample {
     uint64_t time_ns;  // of CLOCK_MONOTONIC
     uint32_t pid;
     uint32_t tid;
+    char name[16];            // of the thread, as prctl(PR_SET_NAME) has set it
+    uint32_t is_kernel_task;  // it has no user mode
+    uint32_t unused;
     uint64_t thread_pointer;
     uint64_t thread_state;  // 0: none was found
     uint64_t registers[WEFT_REGISTERS];

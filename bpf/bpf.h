@@ -25,6 +25,7 @@ static long (*const map_update)(void* map, const void* key, const void* value, u
 static uint64_t (*const ktime_ns)(void) = (void*)5;
 static uint32_t (*const cpu_number)(void) = (void*)8;
 static uint64_t (*const current_pid_tgid)(void) = (void*)14;
+static long (*const current_name)(void* to, uint32_t size) = (void*)16;
 static long (*const kernel_stack)(void* context, void* to, uint32_t size, uint64_t flags) = (void*)67;
 static long (*const read_user)(void* to, uint32_t size, uint64_t address) = (void*)112;
 static long (*const ring_output)(void* map, void* data, uint64_t size, uint64_t flags) = (void*)130;
@@ -33,6 +34,8 @@ static struct pt_regs* (*const task_registers)(struct task_struct* task) = (void
 static long (*const loop)(uint32_t most, void* step, void* context, uint64_t flags) = (void*)181;
 
 #define RING_NO_WAKEUP 1
+
+#define PF_KTHREAD 0x00200000  // include/linux/sched.h
 
 struct thread_struct {
     unsigned long fsbase;
@@ -45,6 +48,7 @@ struct sched_info {
     unsigned long long run_delay;
 } RELOCATED;
 struct task_struct {
+    unsigned int flags;
     struct sched_entity se;
     struct sched_info sched_info;
     struct thread_struct thread;

@@ -343,11 +343,16 @@ INLINE void walk_with(struct walk* walk, uint32_t all_registers) {
     sample->native_end = scratch->end;
 }
 
+// There are no native frames, or they are not wanted.
+INLINE void no_native(struct walk* walk) {
+    walk->scratch->used = 0;
+    walk->scratch->sample.native_frames = 0;
+    walk->scratch->sample.native_end = WEFT_END_WHOLE;
+}
+
 INLINE void walk_native(struct walk* walk) {
     if (!walk->process->native) {
-        walk->scratch->used = 0;
-        walk->scratch->sample.native_frames = 0;
-        walk->scratch->sample.native_end = WEFT_END_WHOLE;
+        no_native(walk);
         return;
     }
     walk_with(walk, walk->process->all_registers);

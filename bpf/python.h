@@ -104,13 +104,19 @@ static long cframe_step(uint32_t index, struct walk* walk) {
     return 0;
 }
 
+// There are no Python frames.
+INLINE void no_python(struct walk* walk) {
+    struct weft_sample* sample = &walk->scratch->sample;
+    sample->thread_state = 0;
+    sample->python_frames = 0;
+    sample->python_end = WEFT_END_NO_STATE;
+}
+
 INLINE void walk_python(struct walk* walk) {
     struct scratch* scratch = walk->scratch;
     struct weft_sample* sample = &scratch->sample;
     const struct weft_python* python = &walk->process->python;
-    sample->thread_state = 0;
-    sample->python_frames = 0;
-    sample->python_end = WEFT_END_NO_STATE;
+    no_python(walk);
     if (!python->interpreters_head) {
         return;
     }

@@ -52,6 +52,7 @@ struct walk {
 };
 
 MAP(processes, struct weft_process);  // by their pid
+MAP(others, struct weft_process);     // one value: all that are not among them
 MAP(tables, struct weft_table);       // by their number
 MAP(pages, uint32_t);                 // one value with all of them; so of the next two
 MAP(rows, uint32_t);

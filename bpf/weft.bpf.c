@@ -50,11 +50,21 @@ INLINE void add_kernel_stack(struct scratch* scratch, void* context) {
     scratch->used = data + ((uint32_t)size & ~7u);
 }
 
+// What is known of a process; null: it is not to be sampled.
+INLINE struct weft_process* find_process(uint32_t pid) {
+    struct weft_process* process = map_lookup(&processes, &pid);
+    if (!process) {
+        const uint32_t zero = 0;
+        process = map_lookup(&others, &zero);
+    }
+    return process && process->sampled ? process : 0;
+}
+
 SECTION("perf_event") int on_tick(struct bpf_perf_event_data* context) {
     const uint64_t begin_ns = ktime_ns();
     const uint64_t ids = current_pid_tgid();
     const uint32_t pid = ids >> 32;
-    struct weft_process* process = map_lookup(&processes, &pid);
+    struct weft_process* process = pid ? find_process(pid) : 0;  // 0: the CPU is idle
     if (!process) {
         return 0;
     }
@@ -69,6 +79,8 @@ SECTION("perf_event") int on_tick(struct bpf_perf_event_data* context) {
     sample->time_ns = begin_ns;
     sample->pid = pid;
     sample->tid = (uint32_t)ids;
+    current_name(sample->name, sizeof sample->name);
+    sample->is_kernel_task = (task->flags & PF_KTHREAD) != 0;
     sample->thread_pointer = task->thread.fsbase;
     sample->cpu_ns = task->se.sum_exec_runtime;
     sample->delay_ns = task->sched_info.run_delay;
@@ -81,8 +93,13 @@ SECTION("perf_event") int on_tick(struct bpf_perf_event_data* context) {
         take_registers(sample, task_registers(task));
     }
     struct walk walk = {process, scratch, cache};
-    walk_native(&walk);
-    walk_python(&walk);
+    if (sample->is_kernel_task) {
+        no_native(&walk);
+        no_python(&walk);
+    } else {
+        walk_native(&walk);
+        walk_python(&walk);
+    }
     if (sample->in_kernel) {
         add_kernel_stack(scratch, context);
     }

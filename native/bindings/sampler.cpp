@@ -1,4 +1,5 @@
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 
 #include "bindings/bindings.h"
@@ -171,12 +172,19 @@ void bind_sampler(nb::module_& module) {
     nb::class_<KernelMaps>(module, "KernelMaps")
         .def(
             "__init__",
-            [](KernelMaps* self, int ring, std::size_t ring_bytes, int processes, int caches, std::uint32_t cpus,
-               std::size_t cache_bytes) {
-                new (self) KernelMaps{ring, ring_bytes, processes, caches, cpus, cache_bytes};
+            [](KernelMaps* self, int ring, std::size_t ring_bytes, int processes, int others, int caches,
+               std::uint32_t cpus, std::size_t cache_bytes) {
+                new (self) KernelMaps{ring, ring_bytes, processes, others, caches, cpus, cache_bytes};
             },
-            nb::kw_only(), nb::arg("ring"), nb::arg("ring_bytes"), nb::arg("processes"), nb::arg("caches"),
-            nb::arg("cpus"), nb::arg("cache_bytes"));
+            nb::kw_only(), nb::arg("ring"), nb::arg("ring_bytes"), nb::arg("processes"), nb::arg("others"),
+            nb::arg("caches"), nb::arg("cpus"), nb::arg("cache_bytes"));
+    nb::class_<ProcessFilter>(module, "ProcessFilter")
+        .def(
+            "__init__",
+            [](ProcessFilter* self, const std::string& cgroup, std::optional<uid_t> user, const std::string& name) {
+                new (self) ProcessFilter{cgroup, user, name};
+            },
+            nb::kw_only(), nb::arg("cgroup") = "", nb::arg("user") = nb::none(), nb::arg("name") = "");
     nb::class_<Batch>(module, "Batch")
         .def_ro("until_ns", &Batch::until_ns)
         .def_ro("finished", &Batch::finished)
@@ -196,11 +204,11 @@ void bind_sampler(nb::module_& module) {
         .def(
             "__init__",
             [](Sampler* self, double rate_hz, Mode mode, bool stop_threads, bool follow_processes, bool native,
-               const std::optional<KernelMaps>& kernel) {
-                new (self) Sampler({rate_hz, mode, stop_threads, follow_processes, native, kernel});
+               const std::optional<KernelMaps>& kernel, const std::optional<ProcessFilter>& machine) {
+                new (self) Sampler({rate_hz, mode, stop_threads, follow_processes, native, kernel, machine});
             },
             nb::arg("rate_hz"), nb::arg("mode"), nb::arg("stop_threads") = true, nb::arg("follow_processes") = false,
-            nb::arg("native") = false, nb::arg("kernel") = nb::none())
+            nb::arg("native") = false, nb::arg("kernel") = nb::none(), nb::arg("machine") = nb::none())
         .def("attach", &Sampler::attach, nb::arg("pid"), nb::arg("launching") = false, nb::arg("python") = nb::none(),
              nb::arg("code") = CodeMap(), NoGil())
         .def("set_python", &Sampler::set_python, nb::arg("process"), nb::arg("place"), NoGil())

@@ -26,6 +26,7 @@ struct Event {
         kThreadName,
         kCodesForgotten,  // codes of the process with ids below `value` will not be named again
         kCodeUnknown,     // code at the address `value` was met, for which the map has no unwind table
+        kCodeMapped,      // the process has mapped code; told by collector bpf
     };
     Kind kind = Kind::kProcessStart;
     std::uint64_t at_ns = 0;

@@ -1,7 +1,6 @@
 #include "sampler/cpu_clock.h"
 
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -15,8 +14,11 @@ namespace {
 
 constexpr std::size_t kRecordPages = 4;
 
-std::size_t record_space() { return kRecordPages * page_size(); }
-std::size_t ring_size() { return page_size() + record_space(); }
+Descriptor owner_of_ring(int cpu) {
+    perf_event_attr attr = software_event(PERF_COUNT_SW_DUMMY);
+    attr.exclude_kernel = 1;
+    return open_event(attr, 0, cpu);
+}
 
 // What perf_event_open(2) writes for the sample_type below: this,
 struct TickHead {
@@ -28,12 +30,14 @@ struct TickHead {
 };
 // so many addresses of the kernel's stack, and RecordedRegisters.
 
-bool read_tick(RecordReader record, Tick& tick) {
+bool read_tick(const perf_event_header& header, RecordReader record, Tick& tick) {
+    const std::size_t fixed = sizeof(TickHead) + sizeof(RecordedRegisters);
+    if (header.type != PERF_RECORD_SAMPLE || header.size < fixed) {
+        return false;
+    }
     TickHead head{};
     record.read(head);
-    const std::size_t fixed = sizeof(TickHead) + sizeof(RecordedRegisters);
-    if (head.header.type != PERF_RECORD_SAMPLE || head.header.size < fixed ||
-        head.addresses != (head.header.size - fixed) / sizeof(Address)) {
+    if (head.addresses != (header.size - fixed) / sizeof(Address)) {
         return false;
     }
     tick.tid = static_cast<pid_t>(head.thread);
@@ -55,38 +59,14 @@ bool read_tick(RecordReader record, Tick& tick) {
 
 }  // namespace
 
-TickRing::TickRing(int cpu) : cpu_(cpu) {
-    perf_event_attr attr = software_event(PERF_COUNT_SW_DUMMY);
-    attr.exclude_kernel = 1;
-    event_ = open_event(attr, 0, cpu);
-    if (!event_.valid()) {
-        return;
-    }
-    void* pages = mmap(nullptr, ring_size(), PROT_READ | PROT_WRITE, MAP_SHARED, event_.get(), 0);
-    pages_ = pages == MAP_FAILED ? nullptr : pages;
-}
-
-TickRing::~TickRing() {
-    if (pages_ != nullptr) {
-        munmap(pages_, ring_size());
-    }
-}
+TickRing::TickRing(int cpu) : cpu_(cpu), ring_(owner_of_ring(cpu), kRecordPages) {}
 
 void TickRing::take(std::vector<Tick>& ticks) {
-    auto* control = static_cast<perf_event_mmap_page*>(pages_);
-    const char* records = static_cast<const char*>(pages_) + page_size();
-    const std::uint64_t head = __atomic_load_n(&control->data_head, __ATOMIC_ACQUIRE);
-    std::uint64_t tail = control->data_tail;
-    while (tail != head) {
-        const RecordReader record(records, record_space(), tail);
-        if (!read_tick(record, ticks.emplace_back())) {
+    ring_.take([&](const perf_event_header& header, RecordReader record) {
+        if (!read_tick(header, record, ticks.emplace_back())) {
             ticks.pop_back();
         }
-        perf_event_header header{};
-        RecordReader(record).read(header);
-        tail += header.size;
-    }
-    __atomic_store_n(&control->data_tail, tail, __ATOMIC_RELEASE);
+    });
 }
 
 CpuClock CpuClock::open(pid_t tid, std::uint64_t first_ns, Ticks ticks,

@@ -10,6 +10,7 @@
 
 #include "memory/descriptor.h"
 #include "sampler/kernel.h"
+#include "sampler/perf_event.h"
 #include "unwind/rule.h"
 
 namespace weft {
@@ -28,21 +29,17 @@ class TickRing {
     static constexpr long kMaxClocks = 16;
 
     explicit TickRing(int cpu);  // not valid() where the kernel refuses
-    ~TickRing();
-    TickRing(const TickRing&) = delete;
-    TickRing& operator=(const TickRing&) = delete;
 
-    bool valid() const { return pages_ != nullptr; }
+    bool valid() const { return ring_.valid(); }
     int cpu() const { return cpu_; }
-    int descriptor() const { return event_.get(); }  // readable when there are new ticks
+    int descriptor() const { return ring_.descriptor(); }  // readable when there are new ticks
 
     // Adds the ticks since the last call, oldest first. Those that found the ring full are lost.
     void take(std::vector<Tick>& ticks);
 
    private:
     int cpu_;
-    Descriptor event_;  // counts nothing; it owns the ring
-    void* pages_ = nullptr;
+    EventRing ring_;
 };
 
 class CpuClock {

@@ -46,8 +46,8 @@ AttachResult Sampler::attach_now(pid_t pid, std::uint32_t parent, bool launching
     }
     ever_attached_ = true;
     if (options_.follow_processes) {
-        const bool told = options_.stop_threads;  // of each fork that begins from now on
-        process.scan_children_until_ns = told ? monotonic_ns() + kLongestFork : ~std::uint64_t{0};
+        const bool told = options_.stop_threads || kernel_side_;  // of each fork that begins from now on
+        process.scan_children_until_ns = told ? monotonic_ns() + kLongestFork : kNever;
         scan_children(process);
     }
     return result;
@@ -109,8 +109,8 @@ void Sampler::tell(const SampledThread& thread, Event::Kind kind) {
 }
 
 SampledProcess* Sampler::find_process(pid_t pid) {
-    const auto found = std::ranges::find_if(processes_, [&](const auto& entry) { return entry.second->pid == pid; });
-    return found == processes_.end() ? nullptr : found->second.get();
+    const auto found = by_pid_.find(pid);
+    return found == by_pid_.end() ? nullptr : found->second;
 }
 
 // Seizes every thread, also those that are made meanwhile: from then on the kernel hands us each new one. Threads that
@@ -143,7 +143,9 @@ AttachResult Sampler::seize_all(SampledProcess& process) {
 SampledProcess& Sampler::add_process(pid_t pid, std::uint32_t parent, bool launching) {
     const std::uint32_t id = next_process_++;
     auto& process = processes_[id] = std::make_unique<SampledProcess>(id, pid);
+    by_pid_[pid] = process.get();
     process->launching = launching;
+    process->next_scan_ns = options_.machine ? kNever : 0;
     process->image = read_image(pid);
     process->pid_descriptor = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
     if (process->pid_descriptor.valid()) {
@@ -153,6 +155,7 @@ SampledProcess& Sampler::add_process(pid_t pid, std::uint32_t parent, bool launc
         epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, process->pid_descriptor.get(), &event);
     }
     tell(*process, Event::Kind::kProcessStart, 0, parent);
+    tell_kernel(*process);
     return *process;
 }
 
@@ -172,7 +175,8 @@ SampledProcess& Sampler::add_child(pid_t pid, SampledProcess* parent) {
 }
 
 // The thread, new or known; null if it has ended.
-SampledThread* Sampler::add_thread(SampledProcess& process, pid_t tid, SampledThread::Trace trace) {
+SampledThread* Sampler::add_thread(SampledProcess& process, pid_t tid, SampledThread::Trace trace,
+                                   const std::optional<Beginning>& since) {
     if (const auto known = process.threads.find(tid); known != process.threads.end()) {
         return known->second.get();
     }
@@ -181,9 +185,12 @@ SampledThread* Sampler::add_thread(SampledProcess& process, pid_t tid, SampledTh
     if (!files.read(stat)) {
         return nullptr;
     }
-    const std::uint64_t now_ns = monotonic_ns();
+    const Beginning begin = since.value_or(Beginning{monotonic_ns(), stat});
     auto thread = std::make_unique<SampledThread>(process, next_thread_++, tid,
-                                                  Timeline(options_.mode, period_ns_, now_ns, stat));
+                                                  Timeline(options_.mode, period_ns_, begin.at_ns, begin.stat));
+    if (kernel_side_ && options_.mode == Mode::kCpu) {
+        thread->next_check_ns = kNever;  // its samples come by themselves
+    }
     thread->trace = trace;
     thread->files = std::move(files);
     thread->name = read_thread_name(process.pid, tid);
@@ -203,7 +210,7 @@ void Sampler::scan_processes(std::uint64_t now_ns) {
         if (process->launching || process->next_scan_ns > now_ns) {
             continue;
         }
-        process->next_scan_ns = now_ns + kScanPeriod;
+        process->next_scan_ns = kernel_side_ ? kNever : now_ns + kScanPeriod;
         // A tracer is told.
         const std::string image = options_.stop_threads ? std::string() : read_image(process->pid);
         if (process->image.empty()) {
@@ -388,8 +395,11 @@ void Sampler::end_process(SampledProcess& process, int status) {
     if (!process.launching) {
         batch_.losses.push_back({process.id, process.losses});
     }
-    if (kernel_side_) {
-        kernel_side_->forget(process.pid);
+    if (find_process(process.pid) == &process) {  // else its number is another's by now
+        by_pid_.erase(process.pid);
+        if (kernel_side_) {
+            kernel_side_->forget(process.pid);
+        }
     }
     tell(process, Event::Kind::kProcessEnd, status);
     processes_.erase(process.id);

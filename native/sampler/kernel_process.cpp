@@ -37,6 +37,7 @@ weft_python python_of(const PythonPlace& place) {
 
 weft_process kernel_process(const CodeMap& code, const PythonPlace* place, bool native) {
     weft_process process{};
+    process.sampled = 1;
     process.native = native ? 1 : 0;
     for (const CodeMap::Mapped& mapped : code.mapped()) {
         if (process.mappings < WEFT_MAPPINGS) {

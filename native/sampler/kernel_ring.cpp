@@ -33,12 +33,14 @@ KernelRing::~KernelRing() {
     munmap(producer_, page_size() + 2 * size_);
 }
 
-void KernelRing::take(const std::function<void(std::span<const std::byte>)>& on_record) {
+std::uint64_t KernelRing::end() const {
+    return std::atomic_ref(*static_cast<std::uint64_t*>(producer_)).load(std::memory_order_acquire);
+}
+
+void KernelRing::take(std::uint64_t end, const std::function<void(std::span<const std::byte>)>& on_record) {
     const std::atomic_ref consumed(*static_cast<std::uint64_t*>(consumer_));
-    const std::atomic_ref produced(*static_cast<std::uint64_t*>(producer_));
     const auto* ring = static_cast<const std::byte*>(producer_) + page_size();
     std::uint64_t at = consumed.load(std::memory_order_relaxed);
-    const std::uint64_t end = produced.load(std::memory_order_acquire);
     while (at < end) {
         const std::byte* record = ring + (at & (size_ - 1));
         const std::uint32_t header = std::atomic_ref(*reinterpret_cast<std::uint32_t*>(const_cast<std::byte*>(record)))

@@ -16,8 +16,11 @@ class KernelRing {
     KernelRing(const KernelRing&) = delete;
     KernelRing& operator=(const KernelRing&) = delete;
 
-    // Calls `on_record` for each record since the last call, oldest first.
-    void take(const std::function<void(std::span<const std::byte>)>& on_record);
+    // How far the kernel has come by now.
+    std::uint64_t end() const;
+
+    // Calls `on_record` for each record since the last call, oldest first, up to an end().
+    void take(std::uint64_t end, const std::function<void(std::span<const std::byte>)>& on_record);
 
    private:
     std::size_t size_;

@@ -38,6 +38,18 @@ bool KernelSide::tell(pid_t pid, weft_process& process) {
     return change(BPF_MAP_UPDATE_ELEM, maps_.processes, static_cast<std::uint32_t>(pid), &process);
 }
 
+void KernelSide::sample_others(bool native) {
+    weft_process process{};
+    process.sampled = 1;
+    process.native = native ? 1 : 0;
+    change(BPF_MAP_UPDATE_ELEM, maps_.others, 0, &process);
+}
+
+void KernelSide::ignore(pid_t pid) {
+    const weft_process process{};
+    change(BPF_MAP_UPDATE_ELEM, maps_.processes, static_cast<std::uint32_t>(pid), &process);
+}
+
 void KernelSide::forget(pid_t pid) {
     change(BPF_MAP_DELETE_ELEM, maps_.processes, static_cast<std::uint32_t>(pid), nullptr);
 }

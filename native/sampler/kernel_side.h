@@ -21,6 +21,7 @@ struct KernelMaps {
     int ring = -1;
     std::size_t ring_bytes = 0;
     int processes = -1;
+    int others = -1;
     int caches = -1;  // an entry a CPU
     std::uint32_t cpus = 0;
     std::size_t cache_bytes = 0;  // of each entry
@@ -33,10 +34,12 @@ class KernelSide {
     // Samples of the process are taken from now on, by what is known of it now; its generation is given here. False: the kernel
     // has no room for it.
     bool tell(pid_t pid, weft_process& process);
-    void forget(pid_t pid);
+    // All that it is not told of are sampled from now on, too.
+    void sample_others(bool native);
+    void ignore(pid_t pid);  // takes no samples of it
+    void forget(pid_t pid);  // it is one of the others
 
-    // Calls `on_record` for each sample since the last call.
-    void take(const std::function<void(std::span<const std::byte>)>& on_record) { ring_.take(on_record); }
+    KernelRing& ring() { return ring_; }
 
    private:
     KernelMaps maps_;

@@ -1,43 +1,79 @@
 // Samples that the kernel has taken: collector bpf.
 
+#include <algorithm>
+
 #include "sampler/kernel_process.h"
 #include "sampler/sampler.h"
 
 namespace weft {
 
 // What its walk has to know of a process, as far as that is known now.
-void Sampler::tell_kernel(SampledProcess& process) {
+void Sampler::tell_kernel(SampledProcess& process) { tell_kernel(process, process.pid); }
+
+// The same of one that is a copy of it.
+void Sampler::tell_kernel(SampledProcess& process, pid_t pid) {
     if (!kernel_side_ || process.launching) {
         return;
     }
     weft_process told = kernel_process(process.code, process.python ? &process.place : nullptr, options_.native);
-    if (!kernel_side_->tell(process.pid, told)) {
+    if (!kernel_side_->tell(pid, told)) {
         process.losses.add(Loss::kNoRoom, 1, 0);
     }
 }
 
-void Sampler::take_kernel_samples() {
-    if (!kernel_side_) {
+// kernel_sample_.
+void Sampler::take_kernel_sample() {
+    const weft_sample& head = kernel_sample_.head();
+    SampledProcess* process = find_process(static_cast<pid_t>(head.pid));
+    if (process == nullptr && options_.machine) {
+        process = meet_process();
+        if (process == nullptr) {
+            return;  // it is not to be recorded
+        }
+    }
+    if (process == nullptr) {
+        ++batch_.account.samples_dropped;  // it has ended before anybody knew of it
         return;
     }
-    kernel_side_->take([this](std::span<const std::byte> record) {
-        SampledThread* thread = kernel_sample_.parse(record) ? thread_of_kernel_sample() : nullptr;
-        if (thread == nullptr) {
-            ++batch_.account.samples_dropped;  // it has ended before anybody knew of it
-        } else if (!thread->process.launching) {
-            take_kernel_sample(*thread);
-        }
-    });
+    if (process->launching) {
+        return;
+    }
+    if (SampledThread* thread = thread_of_kernel_sample(*process)) {
+        take_kernel_sample(*thread);
+        return;
+    }
+    ++batch_.account.samples_wanted;
+    process->losses.add(Loss::kExited, 1, period_ns_);
+}
+
+// The process of kernel_sample_, of which nothing was known; null: it is not to be recorded.
+SampledProcess* Sampler::meet_process() {
+    const auto pid = static_cast<pid_t>(kernel_sample_.head().pid);
+    if (!options_.machine->lets(pid)) {
+        kernel_side_->ignore(pid);
+        return nullptr;
+    }
+    const auto known = children_.extract(pid);
+    const Child child = known.empty() ? Child{} : known.mapped();
+    const auto parent = processes_.find(child.parent);
+    if (child.is_copy && parent != processes_.end()) {
+        return &add_child(pid, parent->second.get());
+    }
+    SampledProcess& process = add_process(pid, parent == processes_.end() ? 0 : child.parent, false);
+    if (kernel_sample_.head().is_kernel_task != 0) {
+        process.python_state = SampledProcess::Python::kNone;
+    }
+    return &process;
 }
 
 // The thread that kernel_sample_ is of; null: it is gone.
-SampledThread* Sampler::thread_of_kernel_sample() {
-    const auto tid = static_cast<pid_t>(kernel_sample_.head().tid);
-    if (const auto found = by_tid_.find(tid); found != by_tid_.end()) {
-        return found->second;
-    }
-    SampledProcess* process = find_process(static_cast<pid_t>(kernel_sample_.head().pid));
-    return process == nullptr ? nullptr : add_thread(*process, tid, SampledThread::Trace::kNot);
+SampledThread* Sampler::thread_of_kernel_sample(SampledProcess& process) {
+    const weft_sample& head = kernel_sample_.head();
+    // It has run for a period, by chance: its account is to begin with that.
+    SchedStat before = kernel_sample_.stat();
+    before.cpu_ns -= std::min(before.cpu_ns, period_ns_);
+    return add_thread(process, static_cast<pid_t>(head.tid), SampledThread::Trace::kNot,
+                      Beginning{head.time_ns - period_ns_, before});
 }
 
 // kernel_sample_, which is of this thread.

@@ -135,9 +135,9 @@ void Sampler::check_later(SampledThread& thread, std::uint64_t now_ns) {
     if (!own_clock_is_exact(thread)) {
         return;
     }
-    if (options_.mode == Mode::kCpu) {
+    if (options_.mode == Mode::kCpu && !kernel_side_) {
         thread.next_check_ns = now_ns + kSecond;  // whether its ticks still come
-    } else if (now_ns >= thread.blocks_until_ns) {
+    } else if (options_.mode == Mode::kWall && now_ns >= thread.blocks_until_ns) {
         thread.next_check_ns = now_ns + kRestPeriods * period_ns_;
     }
 }

@@ -1,10 +1,12 @@
 #include "sampler/perf_event.h"
 
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
 #include <ctime>
+#include <utility>
 
 namespace weft {
 
@@ -29,6 +31,35 @@ RegisterSet RecordedRegisters::all() const {
 std::size_t page_size() {
     static const auto size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     return size;
+}
+
+EventRing::EventRing(Descriptor event, std::size_t record_pages)
+    : event_(std::move(event)), record_bytes_(record_pages * page_size()) {
+    if (event_.valid()) {
+        void* pages = mmap(nullptr, page_size() + record_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, event_.get(), 0);
+        pages_ = pages == MAP_FAILED ? nullptr : pages;
+    }
+}
+
+EventRing::~EventRing() {
+    if (pages_ != nullptr) {
+        munmap(pages_, page_size() + record_bytes_);
+    }
+}
+
+void EventRing::take(const std::function<void(const perf_event_header&, RecordReader)>& on_record) {
+    auto* control = static_cast<perf_event_mmap_page*>(pages_);
+    const char* records = static_cast<const char*>(pages_) + page_size();
+    const std::uint64_t head = __atomic_load_n(&control->data_head, __ATOMIC_ACQUIRE);
+    std::uint64_t tail = control->data_tail;
+    while (tail != head) {
+        const RecordReader record(records, record_bytes_, tail);
+        perf_event_header header{};
+        RecordReader(record).read(header);
+        on_record(header, record);
+        tail += header.size;
+    }
+    __atomic_store_n(&control->data_tail, tail, __ATOMIC_RELEASE);
 }
 
 perf_event_attr software_event(std::uint64_t config) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 
 #include "memory/descriptor.h"
 #include "unwind/rule.h"
@@ -31,6 +32,8 @@ class RecordReader {
    public:
     RecordReader(const char* ring, std::size_t size, std::uint64_t at) : ring_(ring), last_(size - 1), at_(at) {}
 
+    void skip(std::size_t bytes) { at_ += bytes; }
+
     template <typename T>
     void read(T& value) {
         static_assert(sizeof value % sizeof(std::uint64_t) == 0);
@@ -48,7 +51,27 @@ class RecordReader {
 
 perf_event_attr software_event(std::uint64_t config);
 
-// Of a thread on a CPU, or on all (-1). Not valid() where the kernel refuses (errno says why).
+// An event that counts nothing and owns a ring, which the kernel writes into.
+class EventRing {
+   public:
+    EventRing(Descriptor event, std::size_t record_pages);  // a power of two; not valid() where the kernel refuses
+    ~EventRing();
+    EventRing(const EventRing&) = delete;
+    EventRing& operator=(const EventRing&) = delete;
+
+    bool valid() const { return pages_ != nullptr; }
+    int descriptor() const { return event_.get(); }
+
+    // Calls `on_record` for each record since the last call, oldest first. Those that found the ring full are lost.
+    void take(const std::function<void(const perf_event_header&, RecordReader)>& on_record);
+
+   private:
+    Descriptor event_;
+    std::size_t record_bytes_;
+    void* pages_ = nullptr;
+};
+
+// Of a thread (or of all, -1) on a CPU (or on all, -1). Not valid() where the kernel refuses (errno says why).
 Descriptor open_event(const perf_event_attr& attr, pid_t tid, int cpu);
 
 }  // namespace weft

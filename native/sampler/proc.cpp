@@ -208,6 +208,28 @@ std::string read_thread_name(pid_t pid, pid_t tid) {
     return name;
 }
 
+std::optional<uid_t> read_user(pid_t pid) {
+    const std::string status = read_file("/proc/" + std::to_string(pid) + "/status");
+    std::string_view field = status_field(status, "\nUid:");  // real, effective, saved, of file systems
+    uid_t user = 0;
+    return next_number(field, user) && next_number(field, user) ? std::optional(user) : std::nullopt;
+}
+
+std::vector<std::string> read_cgroups(pid_t pid) {
+    // cgroups(7): "number:controllers:path".
+    const std::string text = read_file("/proc/" + std::to_string(pid) + "/cgroup");
+    std::vector<std::string> cgroups;
+    std::string_view rest(text);
+    for (std::size_t end = 0; (end = rest.find('\n')) != std::string_view::npos; rest.remove_prefix(end + 1)) {
+        const std::string_view line = rest.substr(0, end);
+        const std::size_t second = line.find(':', line.find(':') + 1);
+        if (second != std::string_view::npos) {
+            cgroups.emplace_back(line.substr(second + 1));
+        }
+    }
+    return cgroups;
+}
+
 ThreadStatus read_thread_status(pid_t tid) {
     ThreadStatus told;
     // /proc/TID is there for every thread, though it is not listed.

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <ctime>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,8 @@ std::string read_image(pid_t pid);
 std::vector<pid_t> list_threads(pid_t pid);
 std::vector<pid_t> list_children(pid_t pid);  // of all its threads
 std::string read_thread_name(pid_t pid, pid_t tid);
+std::optional<uid_t> read_user(pid_t pid);         // the effective one; none: the process is gone
+std::vector<std::string> read_cgroups(pid_t pid);  // in each hierarchy, from its root
 
 // What /proc/TID/status says of a thread.
 struct ThreadStatus {

@@ -69,6 +69,10 @@ Sampler::Sampler(const SamplerOptions& options)
     }
     if (options_.kernel) {
         kernel_side_.emplace(*options_.kernel);
+        sideband_.emplace();
+        if (options_.machine) {
+            kernel_side_->sample_others(options_.native);
+        }
     }
     watch(epoll_.get(), timer_.get(), kTimerTag);
     watch(epoll_.get(), wakeup_.get(), kWakeupTag);
@@ -196,7 +200,7 @@ void Sampler::run() {
             next_publish_ns_ = now_ns + kPublishPeriod;
         }
         const std::lock_guard lock(mutex_);
-        going = !stopping_ && !(ever_attached_ && processes_.empty());
+        going = !stopping_ && !(ever_attached_ && processes_.empty() && !options_.machine);
     }
     take_kernel_samples();
     turn.unlock();
@@ -282,6 +286,9 @@ void Sampler::publish(bool finished) {
             complete_late(*process, false);
         }
         batch_.losses.push_back({id, process->losses});
+        if (std::exchange(process->has_mapped, false)) {
+            tell(*process, Event::Kind::kCodeMapped, 0);
+        }
     }
     batch_.kernel_names = kernel_names_.take_new();
     batch_.frames = stacks_.take_frames();

@@ -30,10 +30,12 @@
 #include <vector>
 
 #include "sampler/batch.h"
+#include "sampler/filter.h"
 #include "sampler/holds.h"
 #include "sampler/kernel_sample.h"
 #include "sampler/kernel_side.h"
 #include "sampler/readers.h"
+#include "sampler/sideband.h"
 #include "sampler/target.h"
 #include "sampler/tracer.h"
 #include "sampler/vocabulary.h"
@@ -47,6 +49,8 @@ struct SamplerOptions {
     bool follow_processes = false;
     bool native = false;               // native stacks too, woven with those of Python
     std::optional<KernelMaps> kernel;  // collector bpf: the kernel takes the samples of threads that run
+    // With it: all processes that the filter lets through are sampled, also those that nobody has attached to.
+    std::optional<ProcessFilter> machine;
 };
 
 enum class AttachResult : std::uint8_t { kOk, kGone, kDenied };
@@ -126,10 +130,18 @@ class Sampler {
     Look look_at(SampledThread& thread, const ThreadPosition& position, PythonStack& stack, const KernelSample* sample);
     bool behind();
 
+    // changes.cpp
+    void take_kernel_samples();
+    void take_change(const Change& change);
+    void take_fork(const Change& change, SampledProcess* process);
+    void scan_all();
+
     // kernel_ticks.cpp
     void tell_kernel(SampledProcess& process);
-    void take_kernel_samples();
-    SampledThread* thread_of_kernel_sample();
+    void tell_kernel(SampledProcess& process, pid_t pid);
+    void take_kernel_sample();
+    SampledProcess* meet_process();
+    SampledThread* thread_of_kernel_sample(SampledProcess& process);
     void take_kernel_sample(SampledThread& thread);
 
     // resting.cpp
@@ -175,7 +187,12 @@ class Sampler {
     void tell(const SampledThread& thread, Event::Kind kind);
     SampledProcess* find_process(pid_t pid);
     SampledProcess& add_child(pid_t pid, SampledProcess* parent);
-    SampledThread* add_thread(SampledProcess& process, pid_t tid, SampledThread::Trace trace);
+    struct Beginning {
+        std::uint64_t at_ns = 0;
+        SchedStat stat;
+    };
+    SampledThread* add_thread(SampledProcess& process, pid_t tid, SampledThread::Trace trace,
+                              const std::optional<Beginning>& since = std::nullopt);
     AttachResult seize_all(SampledProcess& process);
     void scan_processes(std::uint64_t now_ns);
     void scan_children(SampledProcess& process);
@@ -198,6 +215,7 @@ class Sampler {
     const std::uint64_t period_ns_;
 
     std::map<std::uint32_t, std::unique_ptr<SampledProcess>> processes_;
+    std::unordered_map<pid_t, SampledProcess*> by_pid_;
     std::unordered_map<pid_t, SampledThread*> by_tid_;
     std::uint32_t next_process_ = 1;
     std::uint32_t next_thread_ = 1;
@@ -209,6 +227,14 @@ class Sampler {
     bool sigchld_ = false;        // one has come, and what it tells of has not been taken
     bool kernel_hidden_ = false;  // the thread of the last look was in the kernel, which did not tell where
     std::optional<KernelSide> kernel_side_;
+    std::optional<Sideband> sideband_;  // with it
+    std::vector<Change> changes_;
+    // Of the whole machine: processes that ours have forked, and that have not been sampled yet.
+    struct Child {
+        std::uint32_t parent = 0;
+        bool is_copy = false;  // there was no exec since
+    };
+    std::unordered_map<pid_t, Child> children_;
     KernelSample kernel_sample_;
     StackTable stacks_;
     PythonStack stack_;

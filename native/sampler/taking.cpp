@@ -160,8 +160,11 @@ Sampler::Look Sampler::look_at(SampledThread& thread, const ThreadPosition& posi
     kernel_.clear();
     kernel_hidden_ = false;
     if (process.python_state == SampledProcess::Python::kUnknown) {
-        look.loss = Loss::kNoRuntime;
-        return look;
+        stack.loss = look.loss = Loss::kNoRuntime;
+        if (sample == nullptr) {
+            return look;
+        }
+        // The kernel has read the native stack, which may be all of it.
     }
     process.memory.read_through(thread.tid);
     std::optional<SampleMemory> then;
@@ -174,7 +177,8 @@ Sampler::Look Sampler::look_at(SampledThread& thread, const ThreadPosition& posi
     }
     weave(thread, position.registers, then ? *of_thread : process.memory, sample);
     // A stack of which nothing could be read is no stack; the rest is kept and marked.
-    look.taken = stack.loss == Loss::kNone || !stack.frames.empty();
+    look.taken = stack.loss == Loss::kNone || !stack.frames.empty() ||
+                 (stack.loss == Loss::kNoRuntime && !native_.frames.empty());
     look.loss = stack.loss;
     return look;
 }

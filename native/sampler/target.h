@@ -25,6 +25,8 @@ namespace weft {
 
 struct SampledProcess;
 
+inline constexpr std::uint64_t kNever = ~std::uint64_t{0};  // as a time in ns
+
 // Where a process's Python is.
 struct PythonPlace {
     Layout layout;
@@ -104,6 +106,7 @@ struct SampledProcess {
     std::uint64_t code_ask_pause_ns = 0;
     std::vector<LateStack> late;
     Losses losses;
+    bool has_mapped = false;         // code, since the last batch
     std::uint64_t next_scan_ns = 0;  // for threads and children that nobody told of
     // Of a process whose own start nobody told of: until when children of it may be found by scans alone.
     std::uint64_t scan_children_until_ns = 0;

@@ -173,8 +173,13 @@ class KernelMaps:
     """The maps that the sampler shares with the kernel's part of collector bpf: descriptors, and sizes in bytes."""
 
     def __init__(
-        self, *, ring: int, ring_bytes: int, processes: int, caches: int, cpus: int, cache_bytes: int
+        self, *, ring: int, ring_bytes: int, processes: int, others: int, caches: int, cpus: int, cache_bytes: int
     ) -> None: ...
+
+class ProcessFilter:
+    """Which processes of the machine are sampled: those in a cgroup ("": any), of a user, with a name ("": any)."""
+
+    def __init__(self, *, cgroup: str = "", user: int | None = None, name: str = "") -> None: ...
 
 class Sampler:
     """Paces, stops, reads and accounts for every thread of the targets, on a thread of its own."""
@@ -187,6 +192,7 @@ class Sampler:
         follow_processes: bool = False,
         native: bool = False,
         kernel: KernelMaps | None = None,
+        machine: ProcessFilter | None = None,
     ) -> None: ...
     def attach(
         self, pid: int, launching: bool = False, python: PythonPlace | None = None, code: CodeMap = ...

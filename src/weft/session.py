@@ -15,11 +15,12 @@ from types import FrameType, TracebackType
 
 from weft import __version__
 from weft.capture import CaptureWriter
-from weft.collect.choose import Collector, choose
+from weft.collect.choose import Collector, choose, choose_for_machine
 from weft.collect.code import CodeFollower
+from weft.collect.filter import Filter
 from weft.collect.finder import Finder
 from weft.collect.recorder import Recorder
-from weft.collect.sampler import Mode, Sampler, events_of, pacer_of
+from weft.collect.sampler import EventKind, Mode, Sampler, events_of, pacer_of
 from weft.cpython.locate import Runtime, wait_for_runtime
 from weft.errors import LayoutError, NotPythonError, OutputError, TargetError, TargetExitedError
 from weft.limits import many_files
@@ -45,6 +46,7 @@ class Options:
     collector: Collector = Collector.AUTO
     subprocesses: bool = False
     native: bool = True
+    machine: Filter | None = None  # all processes of the machine that it lets through
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,17 @@ def record_command(command: Sequence[str], path: Path, options: Options, watch: 
     return recording.result(status)
 
 
+def record_machine(path: Path, options: Options, watch: Watch | None = None) -> Result:
+    """Record all processes that options.machine lets through, until the time is up, or SIGINT or SIGTERM comes.
+
+    CollectorError, OutputError.
+    """
+    collector = choose_for_machine(options.collector)
+    with _process_settings(), _Interrupts() as interrupts, _Recording(path, options, collector, watch) as recording:
+        recording.run(interrupts)
+    return recording.result()
+
+
 def _runtime_of(process: Process, options: Options) -> Runtime | None:
     """Return the Python of a process; None if only its subprocesses may have one."""
     try:
@@ -156,8 +169,15 @@ class _Recording:
         self._watch = watch
         self._start = time.monotonic()
         self.sampler = Sampler(
-            collector, options.rate_hz, options.mode, subprocesses=options.subprocesses, native=options.native
+            collector,
+            options.rate_hz,
+            options.mode,
+            subprocesses=options.subprocesses,
+            native=options.native,
+            machine=options.machine,
         )
+        # Processes that have mapped code since they were looked at; None: nobody tells, and all are looked at.
+        self._mapped: set[int] | None = set() if collector is Collector.BPF else None
         try:
             self._capture = CaptureWriter(path, _meta(options, collector))
         except OutputError:
@@ -165,7 +185,7 @@ class _Recording:
             raise
         self.book = CodeBook()
         self.recorder = Recorder(self._capture, self.book)
-        self.finder = Finder(self.sampler, self.recorder)
+        self.finder = Finder(self.sampler, self.recorder, told_of_code=self._mapped is not None)
         self._code = CodeFollower(self.sampler, self.book)
         self._next_mappings = 0.0
         self._finished = False
@@ -253,6 +273,8 @@ class _Recording:
             for event in events_of(batch):
                 self.finder.see(event)
                 self._code.see(event)
+                if self._mapped is not None and event.kind in (EventKind.PROCESS_START, EventKind.CODE_MAPPED):
+                    self._mapped.add(event.process)
             self._finished = batch.finished
             if batch.finished:
                 return
@@ -262,9 +284,11 @@ class _Recording:
         now = time.monotonic()
         if now >= self._next_mappings:
             self._next_mappings = now + _MAPPINGS_PERIOD
-            self.recorder.look_at_mappings(time.monotonic_ns())
+            self.recorder.look_at_mappings(time.monotonic_ns(), self._mapped)
             if self._options.native:
-                self._code.look()
+                self._code.look(self._mapped)
+            if self._mapped is not None:
+                self._mapped.clear()
 
 
 class _Interrupts:

@@ -17,12 +17,13 @@ from weft.capture import Capture
 from weft.cli.options import idle_option, native_option
 from weft.cli.progress import ProgressLine
 from weft.collect.choose import Collector
+from weft.collect.filter import Filter
 from weft.collect.sampler import Mode
 from weft.errors import OutputError, WeftError
 from weft.export import FORMATS, format_of, write
 from weft.profile.names import escape
 from weft.profile.tables import View
-from weft.session import Options, Result, record_command, record_process
+from weft.session import Options, Result, record_command, record_machine, record_process
 from weft.target.launch import shell_status
 from weft.target.process import Process
 
@@ -35,6 +36,7 @@ Examples:
   weft record -r 1khz -o run.weft -- python app.py --size 10
   weft record -s -o all.speedscope.json -- make test
   weft record -p 1234 --mode gil -d 10         who holds the GIL?
+  weft record -a -d 10 -o all.html             everything that the machine computes
 """
 
 
@@ -56,6 +58,10 @@ class _Rate(click.ParamType[int]):
     context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
 )
 @click.option("-p", "--pid", type=click.IntRange(min=1), help="Record this running process.")
+@click.option("-a", "--all", "machine", is_flag=True, help="Record all processes of the machine, as root.")
+@click.option("--cgroup", metavar="PATH", help="With -a: only processes in this cgroup, or below it.")
+@click.option("--user", metavar="NAME", help="With -a: only processes of this user.")
+@click.option("--comm", metavar="NAME", help="With -a: only processes of this name, as ps tells it.")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to; its ending is the format."
 )
@@ -72,9 +78,8 @@ class _Rate(click.ParamType[int]):
 @click.option(
     "--mode",
     type=click.Choice(["wall", "cpu", "gil"]),
-    default="wall",
-    show_default=True,
-    help="wall: every thread, with its state; cpu: by CPU time; gil: whoever holds the GIL.",
+    help="wall: every thread, with its state, the default; cpu: by CPU time, the default of -a; gil: whoever holds the "
+    "GIL.",
 )
 @click.option(
     "--collector",
@@ -93,24 +98,41 @@ def record(
     name: str | None,
     duration: float | None,
     rate: int,
-    mode: str,
+    mode: str | None,
     collector: str,
+    cgroup: str | None,
+    user: str | None,
+    comm: str | None,
     command: tuple[str, ...],
     *,
+    machine: bool,
     subprocesses: bool,
     native: bool,
     idle: bool,
 ) -> int:
-    """Record a running process (-p PID), or a command from its start to its end (-- COMMAND ...).
+    """Record a running process (-p PID), a command from its start to its end (-- COMMAND ...), or the machine (-a).
 
     Every recording is a capture (.weft), which `weft report` shows and converts. With a FILE of another format, the
     capture is made, converted and removed.
     """
-    if (pid is None) == (not command):
-        raise click.UsageError("give either -p PID or -- COMMAND ...")
+    if (pid is not None) + bool(command) + machine != 1:
+        raise click.UsageError("give one of -p PID, -a and -- COMMAND ...")
+    filter_ = Filter(cgroup, user, comm)
+    if not machine and filter_ != Filter():
+        raise click.UsageError("--cgroup, --user and --comm choose among the processes of -a")
+    if machine and (subprocesses or mode not in (None, "cpu")):
+        raise click.UsageError("-a records the CPU time of all processes: it takes no -s, and no mode but cpu")
     if duration is not None and math.isnan(duration):
         raise click.UsageError("nan is no duration")
-    options = Options(rate, duration, Mode[mode.upper()], Collector(collector), subprocesses, native)
+    options = Options(
+        rate,
+        duration,
+        Mode[(mode or ("cpu" if machine else "wall")).upper()],
+        Collector(collector),
+        subprocesses,
+        native,
+        filter_ if machine else None,
+    )
     view = View(idle=idle)
     format_ = _format(output, name)
     path = output or Path(_default_name(pid, command, format_))
@@ -133,7 +155,9 @@ def record(
 def _record(path: Path, pid: int | None, command: Sequence[str], options: Options, view: View, *, report: bool) -> int:
     """Make the capture and return weft's exit status."""
     with ProgressLine(sys.stderr) as progress:
-        if pid is not None:
+        if options.machine:
+            result = record_machine(path, options, progress.show)
+        elif pid is not None:
             result = record_process(pid, path, options, progress.show)
         else:
             result = record_command(command, path, options, progress.show)
@@ -143,7 +167,7 @@ def _record(path: Path, pid: int | None, command: Sequence[str], options: Option
         click.echo(f"weft: {escape(warning)}", err=True)
     if options.mode is Mode.GIL and any(runtime.layout.free_threaded for runtime in result.runtimes):
         click.echo("weft: a free-threaded Python has no GIL to hold: --mode cpu shows what runs", err=True)
-    if not result.runtimes and not result.failures:
+    if not result.runtimes and not result.failures and not options.machine:
         advice = "" if options.subprocesses else "; with -s its subprocesses are recorded, too"
         click.echo(f"weft: no Python was found in {_told(pid, command)}{advice}", err=True)
     if report:
@@ -173,7 +197,10 @@ def _format(output: Path | None, name: str | None) -> str | None:
 def _default_name(pid: int | None, command: Sequence[str], format_: str | None) -> str:
     from weft.export import CAPTURE_ENDING, ENDINGS
 
-    program = Process(pid).name if pid is not None else Path(command[0]).name
+    if pid is not None:
+        program = Process(pid).name
+    else:
+        program = Path(command[0]).name if command else os.uname().nodename
     program = re.sub(r"[^A-Za-z0-9._-]+", "_", program).strip("._") or "python"
     number = pid if pid is not None else os.getpid()
     ending = ENDINGS[format_] if format_ else CAPTURE_ENDING

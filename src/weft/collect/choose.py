@@ -39,6 +39,14 @@ def check_bpf() -> None:
         )
 
 
+def choose_for_machine(asked: Collector) -> Collector:
+    """Return the collector for all processes of the machine. CollectorError if it cannot run."""
+    if asked not in (Collector.AUTO, Collector.BPF):
+        raise CollectorError(f"collector {asked} takes one process at a time; all of the machine need collector bpf")
+    check_bpf()
+    return Collector.BPF
+
+
 def choose(asked: Collector, pid: int) -> Collector:
     """Return the collector for a process. CollectorError if none can run.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
@@ -42,11 +42,16 @@ class CodeFollower:
                 if len(asked) == 1:  # else it is in line already; while libraries are loaded, many come at once
                     self._submit(self._answer, event.process, self._pids[event.process])
 
-    def look(self) -> None:
-        """Make tables of what processes have mapped since the last call, before their code is met; first check()."""
+    def look(self, among: Collection[int] | None) -> None:
+        """Make tables of what processes (None: all) have mapped since the last call, before their code is met.
+
+        First check().
+        """
         self.check()
-        if not self._under_way:  # else they wait in line already
-            for process, pid in self._pids.items():
+        if among is None and self._under_way:
+            return  # they wait in line already
+        for process, pid in self._pids.items():
+            if among is None or process in among:
                 self._submit(self._tell, process, pid, within_s=_AHEAD_TIME)
 
     def check(self) -> None:

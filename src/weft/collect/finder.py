@@ -33,10 +33,13 @@ class _Search:
 class Finder:
     """Tells the sampler and the recorder where each process's Python is. It never blocks on one of them."""
 
-    def __init__(self, sampler: Sampler, recorder: Recorder) -> None:
+    def __init__(self, sampler: Sampler, recorder: Recorder, *, told_of_code: bool) -> None:
+        """told_of_code: CODE_MAPPED comes when a process maps code; else it has to be looked at again and again."""
+        self._told_of_code = told_of_code
         self._sampler = sampler
         self._recorder = recorder
         self._searches: dict[int, _Search] = {}
+        self._settled: dict[int, _Search] = {}  # that go on when their process maps code
         self.found: list[Runtime] = []
         self.failures: dict[int, LayoutError] = {}  # pid -> why its Python cannot be read
 
@@ -50,6 +53,9 @@ class Finder:
                     self._searches[event.process] = _Search(event.id)
             case EventKind.PYTHON_INHERITED | EventKind.PROCESS_END:
                 self._searches.pop(event.process, None)
+                self._settled.pop(event.process, None)
+            case EventKind.CODE_MAPPED if search := self._settled.pop(event.process, None):
+                self._searches[event.process] = search
 
     @property
     def is_searching(self) -> bool:
@@ -101,6 +107,11 @@ class Finder:
         if search.idle_looks == _SETTLED and not search.told:
             search.told = True
             self._tell(process, None)
+        if search.told and self._told_of_code:
+            search.idle_looks = 0
+            search.next_look = 0.0
+            search.pause = _FIRST_PAUSE
+            self._settled[process] = self._searches.pop(process)
 
     def _tell(self, process: int, runtime: Runtime | None) -> None:
         self._recorder.set_runtime(process, runtime)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -94,9 +94,11 @@ class Recorder:
                     for thread, name in recorded.names.look(Process(recorded.pid), recorded.runtime).items():
                         self._capture.rename_thread(thread, name)
 
-    def look_at_mappings(self, seen_ns: int) -> None:
-        """Write the files that processes have mapped since they were last looked at, with their build ids."""
+    def look_at_mappings(self, seen_ns: int, among: Collection[int] | None) -> None:
+        """Write the files that processes (None: all) have mapped since they were last looked at, with their build ids."""
         for process, recorded in self._processes.items():
+            if among is not None and process not in among:
+                continue
             # Of one that has ended, what it had mapped when it was last looked at is written.
             with suppress(TargetError):
                 self._add_mappings(process, recorded, seen_ns)

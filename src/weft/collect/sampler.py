@@ -10,6 +10,7 @@ from typing import NamedTuple
 from weft import _native
 from weft.collect.bpf.collector import KernelCollector
 from weft.collect.choose import Collector
+from weft.collect.filter import Filter
 from weft.cpython.locate import Runtime
 from weft.errors import CollectorError, PermissionDeniedError, TargetExitedError
 
@@ -33,6 +34,7 @@ class EventKind(IntEnum):
     THREAD_NAME = 5
     CODES_FORGOTTEN = 6
     CODE_UNKNOWN = 7
+    CODE_MAPPED = 8
 
 
 class Event(NamedTuple):
@@ -57,8 +59,20 @@ def events_of(batch: _native.Batch) -> Iterator[Event]:
 class Sampler:
     """Takes samples on a thread of its own, from attach() to stop(). One at a time in a process."""
 
-    def __init__(self, collector: Collector, rate_hz: int, mode: Mode, *, subprocesses: bool, native: bool) -> None:
-        """Make it ready. CollectorError."""
+    def __init__(
+        self,
+        collector: Collector,
+        rate_hz: int,
+        mode: Mode,
+        *,
+        subprocesses: bool,
+        native: bool,
+        machine: Filter | None = None,
+    ) -> None:
+        """Make it ready. CollectorError.
+
+        machine: all processes that it lets through are sampled from now on; nobody has to attach() to them.
+        """
         if collector is Collector.BPF and mode is Mode.GIL:
             raise CollectorError("collector bpf does not follow the GIL; for --mode gil use --collector ptrace")
         self.dropped = 0  # samples for which the kernel found no room; known when stop() returns
@@ -71,6 +85,7 @@ class Sampler:
             follow_processes=subprocesses,
             native=native,
             kernel=self._kernel.maps if self._kernel else None,
+            machine=machine.native() if machine else None,
         )
         if self._kernel:
             self._kernel.start(rate_hz)

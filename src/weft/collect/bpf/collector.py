@@ -13,7 +13,7 @@ from weft.errors import CollectorError
 
 _RING = 16 << 20  # bytes
 # Of 34 KB each. Room that the kernel looks for when it is needed may not be found: in one piece, and without waiting.
-_PROCESSES = 512
+_PROCESSES = 1024
 _THREADS = 65536
 
 
@@ -27,6 +27,7 @@ class KernelCollector:
         try:
             self._maps = {
                 "processes": Map(MapKind.HASH, 4, program.size_of("weft_process"), _PROCESSES),
+                "others": Map(MapKind.ARRAY, 4, program.size_of("weft_process"), 1),
                 "tables": Map(MapKind.HASH, 4, program.size_of("weft_table"), KernelTables.MOST),
                 "pages": Map(MapKind.ARRAY, 4, _native.BPF_PAGES * 4, 1, MMAPABLE),
                 "rows": Map(MapKind.ARRAY, 4, _native.BPF_ROWS * 4, 1, MMAPABLE),
@@ -48,6 +49,7 @@ class KernelCollector:
             ring=self._maps["ring"].descriptor,
             ring_bytes=_RING,
             processes=self._maps["processes"].descriptor,
+            others=self._maps["others"].descriptor,
             caches=self._maps["caches"].descriptor,
             cpus=cpus,
             cache_bytes=cache,

@@ -1,0 +1,109 @@
+// What the kernel tells of processes and threads, for collector bpf.
+
+#include "sampler/sampler.h"
+
+namespace weft {
+
+// Samples and changes come by ways of their own, and are taken in the order of their times.
+void Sampler::take_kernel_samples() {
+    if (!kernel_side_) {
+        return;
+    }
+    // What has changed before the last of these samples is told by now.
+    const std::uint64_t end = kernel_side_->ring().end();
+    if (!sideband_->take(changes_)) {
+        scan_all();
+    }
+    auto next = changes_.begin();
+    kernel_side_->ring().take(end, [&](std::span<const std::byte> record) {
+        if (!kernel_sample_.parse(record)) {
+            ++batch_.account.samples_dropped;
+            return;
+        }
+        for (; next != changes_.end() && next->at_ns <= kernel_sample_.head().time_ns; ++next) {
+            take_change(*next);
+        }
+        take_kernel_sample();
+    });
+    for (; next != changes_.end(); ++next) {
+        take_change(*next);
+    }
+}
+
+void Sampler::take_change(const Change& change) {
+    SampledProcess* process = find_process(change.pid);
+    const auto thread = by_tid_.find(change.tid);
+    switch (change.kind) {
+        case Change::Kind::kFork: take_fork(change, process); break;
+        case Change::Kind::kExec:
+            if (process != nullptr) {
+                replaced_by_exec(*process, SampledThread::Trace::kNot);
+            } else if (options_.machine) {
+                kernel_side_->forget(change.pid);
+                if (const auto child = children_.find(change.pid); child != children_.end()) {
+                    child->second.is_copy = false;
+                }
+            }
+            break;
+        case Change::Kind::kName:
+            if (thread != by_tid_.end() && thread->second->name != change.name) {
+                thread->second->name = change.name;
+                tell(*thread->second, Event::Kind::kThreadName);
+            } else if (process == nullptr && options_.machine && !options_.machine->name.empty()) {
+                kernel_side_->forget(change.pid);  // the filter is asked again
+            }
+            break;
+        case Change::Kind::kEnd:
+            if (change.tid == change.pid) {
+                if (process == nullptr && options_.machine) {
+                    kernel_side_->forget(change.pid);
+                    children_.erase(change.pid);
+                } else if (process != nullptr && !process->pid_descriptor.valid()) {
+                    end_process(*process, -1);  // it was gone when it was met; of others the pidfd tells
+                }
+            } else if (thread != by_tid_.end()) {
+                end_thread(*thread->second);
+            }
+            break;
+        case Change::Kind::kMapped:
+            if (process != nullptr) {
+                process->has_mapped = true;
+            }
+            break;
+    }
+}
+
+void Sampler::take_fork(const Change& change, SampledProcess* process) {
+    if (change.pid == change.parent) {
+        if (process != nullptr && !options_.machine) {
+            add_thread(*process, change.tid, SampledThread::Trace::kNot);
+        }
+        return;
+    }
+    SampledProcess* parent = find_process(change.parent);
+    if (process != nullptr || parent == nullptr) {
+        return;
+    }
+    if (options_.machine) {
+        // Most children of a machine end, or become another program, before they are ever sampled.
+        children_[change.pid] = {parent->id, true};
+        tell_kernel(*parent, change.pid);
+    } else if (options_.follow_processes) {
+        add_thread(add_child(change.pid, parent), change.pid, SampledThread::Trace::kNot);
+    }
+}
+
+// Some of what the kernel had to tell is lost.
+void Sampler::scan_all() {
+    for (const auto& [id, process] : processes_) {
+        process->next_scan_ns = 0;
+        process->scan_children_until_ns = options_.follow_processes ? kNever : 0;
+        process->has_mapped = true;
+    }
+    scan_processes(monotonic_ns());
+    for (const auto& [id, process] : processes_) {
+        process->scan_children_until_ns = 0;
+    }
+}
+
+}  // namespace weft

@@ -1,0 +1,210 @@
+"""weft record -a: all processes of the machine, those that begin meanwhile, and the filters."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from interpreters import Interpreter
+from privileges import NOBODY
+from running import StartTarget
+from weft_command import assert_one_line, run_weft, running_weft, wait_until
+
+from weft import Capture, Profile
+from weft.profile.tables import View
+from weft.sample import FrameKind
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can load BPF programs")
+
+SPIN = """
+import sys, time
+def {name}(seconds):
+    end = time.time() + seconds
+    while time.time() < end: sum(range(100))
+{name}({seconds})
+"""
+SHELL = "i=0; while [ $i -lt 100000000 ]; do i=$((i+1)); done"
+
+
+@contextmanager
+def running(*commands: list[str], **options: object) -> Iterator[list[int]]:
+    """Commands, started; in the end they must still run."""
+    processes = [subprocess.Popen(command, **options) for command in commands]  # type: ignore[call-overload]
+    try:
+        yield [process.pid for process in processes]
+        assert all(process.poll() is None for process in processes), "all have survived"
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def spinning(name: str, seconds: float = 100) -> list[str]:
+    """A program whose time is in one function of that name."""
+    return [sys.executable, "-c", SPIN.format(name=name, seconds=seconds)]
+
+
+def record_all(path: Path, seconds: float, *options: object, rate: int = 199) -> None:
+    run = run_weft("record", "-a", "-d", seconds, "-r", rate, "-o", path, *options)
+    assert run.returncode == 0, run.stderr
+
+
+def times_of(path: Path, wanted: Callable[[FrameKind, str], bool]) -> Counter[int]:
+    """The CPU time of each process, by its pid, in ns, in stacks that have a frame that is wanted."""
+    with Capture(path) as capture:
+        profile = Profile.from_capture(capture, View(all_frames=True))
+        pids = {row.id: row.pid for row in capture.processes()}
+        owner = {thread.id: pids[thread.process] for thread in capture.threads()}
+    times: Counter[int] = Counter()
+    for total in profile.totals:
+        frames = (profile.frames[frame] for frame in profile.stacks.path(total.stack))
+        if any(wanted(frame.kind, frame.function) for frame in frames):
+            times[owner[total.thread]] += total.weight_ns
+    return times
+
+
+def time_in(path: Path, function: str) -> Counter[int]:
+    return times_of(path, lambda kind, name: kind is FrameKind.PYTHON and name == function)
+
+
+def pids_in(path: Path) -> set[int]:
+    with Capture(path) as capture:
+        return {row.pid for row in capture.processes()}
+
+
+def test_programs_of_all_kinds(tmp_path: Path) -> None:
+    """GIVEN two Python programs and a shell that compute THEN each is there, in its own functions."""
+    path = tmp_path / "x.weft"
+    with running(spinning("first"), spinning("second"), ["sh", "-c", SHELL]) as (first, second, shell):
+        record_all(path, 4)
+    assert list(time_in(path, "first")) == [first]
+    assert list(time_in(path, "second")) == [second]
+    native = times_of(path, lambda kind, _: kind is FrameKind.NATIVE)
+    assert {first, second, shell} <= native.keys()
+    assert os.getpid() not in time_in(path, "first")
+
+
+def test_every_version(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
+    """GIVEN a Python program of any version that nobody has named THEN its Python is found."""
+    path = tmp_path / "x.weft"
+    target = start_target(interpreter, "steady.py")
+    record_all(path, 2)
+    python = times_of(path, lambda kind, _: kind is FrameKind.PYTHON)
+    assert python[target.pid] > 0
+
+
+def test_processes_that_begin_meanwhile(tmp_path: Path) -> None:
+    """GIVEN children by fork and by exec that begin during the recording THEN their Python stacks are there."""
+    program = f"""
+import os, subprocess, sys, time
+def in_fork():
+    end = time.time() + 1
+    while time.time() < end: sum(range(100))
+time.sleep(1)
+forked = os.fork()
+if forked == 0:
+    in_fork()
+    os._exit(0)
+started = subprocess.Popen({spinning("in_exec", 1)!r})
+print(forked, started.pid)
+os.wait(), started.wait()
+"""
+    path = tmp_path / "x.weft"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as target:
+        record_all(path, 5)
+        forked, started = map(int, target.communicate()[0].split())
+    assert list(time_in(path, "in_fork")) == [forked]
+    assert list(time_in(path, "in_exec")) == [started]
+
+
+def test_a_storm_of_processes(tmp_path: Path) -> None:
+    """GIVEN a shell that starts commands as fast as it can THEN weft keeps up, and sees the shell and the steady program.
+
+    What has ended before it was told of is counted, and not dropped in silence.
+    """
+    path = tmp_path / "x.weft"
+    storm = ["sh", "-c", "while :; do /bin/true; done"]
+    with running(spinning("steady"), storm) as (steady, shell):
+        record_all(path, 4, rate=499)
+    assert list(time_in(path, "steady")) == [steady]
+    assert shell in pids_in(path)
+    with Capture(path) as capture:
+        account = capture.account()
+        starts = len([row for row in capture.processes() if row.parent is not None])
+        losses = {loss.reason for loss in capture.losses()}
+    assert starts > 10, "children that were sampled, of hundreds"
+    assert account["samples_dropped"] == 0
+    assert "late" not in losses
+
+
+def test_filter_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "x.weft"
+    with running(spinning("other"), ["sh", "-c", SHELL]) as (_, shell):
+        record_all(path, 2, "--comm", "sh")
+    assert pids_in(path) == {shell}
+
+
+def test_filter_by_user(tmp_path: Path) -> None:
+    path = tmp_path / "x.weft"
+    with running(["sh", "-c", SHELL]), running([*NOBODY, "sh", "-c", SHELL]) as (nobody,):
+        wait_until(lambda: Path(f"/proc/{nobody}").stat().st_uid == 65534, "it is nobody's")
+        record_all(path, 2, "--user", "nobody")
+        record_all(tmp_path / "y.weft", 1, "--user", "65534")
+    assert pids_in(path) == pids_in(tmp_path / "y.weft") == {nobody}
+
+
+@pytest.fixture
+def cgroup() -> Iterator[Path]:
+    """A cgroup of our own."""
+    roots = [
+        path for path in (Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup")) if (path / "cgroup.procs").exists()
+    ]
+    path = Path(tempfile.mkdtemp(prefix="weft-test-", dir=roots[0]))
+    yield path
+    wait_until(lambda: not (path / "cgroup.procs").read_text(), "its processes have ended")
+    path.rmdir()
+
+
+def test_filter_by_cgroup(cgroup: Path, tmp_path: Path) -> None:
+    path = tmp_path / "x.weft"
+    with running(["sh", "-c", SHELL], ["sh", "-c", SHELL]) as (inside, _):
+        (cgroup / "cgroup.procs").write_text(str(inside))
+        record_all(path, 2, "--cgroup", f"/{cgroup.name}")
+        record_all(tmp_path / "y.weft", 1, "--cgroup", cgroup)
+    assert pids_in(path) == pids_in(tmp_path / "y.weft") == {inside}
+
+
+def test_it_does_not_record_itself(tmp_path: Path) -> None:
+    path = tmp_path / "x.weft"
+    with running_weft("record", "-a", "-d", 2, "-r", 999, "-o", path) as weft:
+        assert weft.wait() == 0
+    assert weft.pid not in pids_in(path)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--user", "no-such-user"], "there is no user 'no-such-user'"),
+        (["--cgroup", "/no/such/group"], "there is no cgroup '/no/such/group'"),
+        (["--collector", "ptrace"], "all of the machine need collector bpf"),
+    ],
+)
+def test_refused(options: list[str], told: str, tmp_path: Path) -> None:
+    """THEN one line says why, and no file is left."""
+    assert told in assert_one_line(run_weft("record", "-a", "-d", 1, *options, "-o", tmp_path / "x.weft"))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "options", [["-a", "-p", "1"], ["--comm", "sh", "-p", "1"], ["-a", "-s"], ["-a", "--mode", "wall"]]
+)
+def test_usage(options: list[str], tmp_path: Path) -> None:
+    assert run_weft("record", *options, "-o", tmp_path / "x.weft").returncode == 2
+    assert not list(tmp_path.iterdir())
