@@ -197,10 +197,8 @@ def _format(output: Path | None, name: str | None) -> str | None:
 def _default_name(pid: int | None, command: Sequence[str], format_: str | None) -> str:
     from weft.export import CAPTURE_ENDING, ENDINGS
 
-    if pid is not None:
-        program = Process(pid).name
-    else:
-        program = Path(command[0]).name if command else os.uname().nodename
+    started = Path(command[0]).name if command else os.uname().nodename
+    program = started if pid is None else Process(pid).name
     program = re.sub(r"[^A-Za-z0-9._-]+", "_", program).strip("._") or "python"
     number = pid if pid is not None else os.getpid()
     ending = ENDINGS[format_] if format_ else CAPTURE_ENDING
