@@ -13,9 +13,6 @@
 
 namespace weft {
 
-// Between looks at the ring: 16 MB of it last for 80 ms at 20 kHz.
-inline constexpr std::uint64_t kRingPauseNs = 10'000'000;
-
 // Descriptors of maps; they are not ours.
 struct KernelMaps {
     int ring = -1;

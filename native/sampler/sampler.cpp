@@ -19,6 +19,11 @@ namespace weft {
 namespace {
 
 constexpr std::uint64_t kPublishPeriod = 250'000'000;
+constexpr std::uint64_t kMachinePublishPeriod = 1'000'000'000;
+// 16 MB of the kernel's ring last for 80 ms at 20 kHz.
+constexpr std::uint64_t kRingPause = 10'000'000;
+constexpr std::uint64_t kSlowRingPause = 50'000'000;
+constexpr double kSlowHz = 250;
 constexpr std::size_t kMaxBatches = 120;  // half a minute: what the recorder may be behind before samples are dropped
 constexpr int kMaxEvents = 64;
 constexpr int kNice = -10;
@@ -55,6 +60,8 @@ void drain(int descriptor) {
 Sampler::Sampler(const SamplerOptions& options)
     : options_(options),
       period_ns_(static_cast<std::uint64_t>(1e9 / options.rate_hz)),
+      publish_period_ns_(options.machine ? kMachinePublishPeriod : kPublishPeriod),
+      ring_pause_ns_(options.rate_hz > kSlowHz ? kRingPause : kSlowRingPause),
       random_(static_cast<std::minstd_rand::result_type>(monotonic_ns())),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
@@ -183,7 +190,7 @@ void Sampler::run() {
     prctl(PR_SET_NAME, "weft-sampler");
 
     next_tick_ns_ = monotonic_ns();
-    next_publish_ns_ = next_tick_ns_ + kPublishPeriod;
+    next_publish_ns_ = next_tick_ns_ + publish_period_ns_;
     bool going = true;
     std::unique_lock turn(turn_);
     while (going) {
@@ -197,7 +204,7 @@ void Sampler::run() {
             take_stops();  // no thread may be held for ever because a SIGCHLD was lost
             free_unreported();
             publish(false);
-            next_publish_ns_ = now_ns + kPublishPeriod;
+            next_publish_ns_ = now_ns + publish_period_ns_;
         }
         const std::lock_guard lock(mutex_);
         going = !stopping_ && !(ever_attached_ && processes_.empty() && !options_.machine);
@@ -219,7 +226,7 @@ void Sampler::wait(std::unique_lock<std::mutex>& turn) {
     sigdelset(&mask, SIGCHLD);
     turn.unlock();
     const int count = epoll_pwait(epoll_.get(), events.data(), kMaxEvents,
-                                  kernel_side_ ? static_cast<int>(kRingPauseNs / 1'000'000) : -1, &mask);
+                                  kernel_side_ ? static_cast<int>(ring_pause_ns_ / 1'000'000) : -1, &mask);
     turn.lock();
     take_kernel_samples();
     sigchld_ = count < 0;  // EINTR

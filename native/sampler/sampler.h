@@ -213,6 +213,7 @@ class Sampler {
     std::mutex turn_;  // of what follows: held by who samples, the loop or a reader
     const SamplerOptions options_;
     const std::uint64_t period_ns_;
+    const std::uint64_t publish_period_ns_;
 
     std::map<std::uint32_t, std::unique_ptr<SampledProcess>> processes_;
     std::unordered_map<pid_t, SampledProcess*> by_pid_;
@@ -227,7 +228,8 @@ class Sampler {
     bool sigchld_ = false;        // one has come, and what it tells of has not been taken
     bool kernel_hidden_ = false;  // the thread of the last look was in the kernel, which did not tell where
     std::optional<KernelSide> kernel_side_;
-    std::optional<Sideband> sideband_;  // with it
+    std::optional<Sideband> sideband_;   // with it
+    const std::uint64_t ring_pause_ns_;  // between looks at the kernel's rings
     std::vector<Change> changes_;
     // Of the whole machine: processes that ours have forked, and that have not been sampled yet.
     struct Child {

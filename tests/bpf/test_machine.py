@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -13,7 +15,6 @@ from pathlib import Path
 
 import pytest
 from interpreters import Interpreter
-from privileges import NOBODY
 from running import StartTarget
 from weft_command import assert_one_line, run_weft, running_weft, wait_until
 
@@ -30,6 +31,7 @@ def {name}(seconds):
     while time.time() < end: sum(range(100))
 {name}({seconds})
 """
+USER = 61234  # whom nobody else has
 SHELL = "i=0; while [ $i -lt 100000000 ]; do i=$((i+1)); done"
 
 
@@ -89,6 +91,10 @@ def test_programs_of_all_kinds(tmp_path: Path) -> None:
     native = times_of(path, lambda kind, _: kind is FrameKind.NATIVE)
     assert {first, second, shell} <= native.keys()
     assert os.getpid() not in time_in(path, "first")
+    told = run_weft("report", path).stdout.splitlines()
+    assert re.fullmatch(r"\d+ processes, \d+ of them with Python", told[0]), told[0]
+    table = told[told.index("Processes") + 2 :]
+    assert {str(first), str(second), str(shell)} <= {word for line in table[:8] for word in line.split()}
 
 
 def test_every_version(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
@@ -125,7 +131,7 @@ os.wait(), started.wait()
 
 
 def test_a_storm_of_processes(tmp_path: Path) -> None:
-    """GIVEN a shell that starts commands as fast as it can THEN weft keeps up, and sees the shell and the steady program.
+    """GIVEN a shell that starts commands as fast as it can THEN weft keeps up, and sees it and the steady program.
 
     What has ended before it was told of is counted, and not dropped in silence.
     """
@@ -146,18 +152,20 @@ def test_a_storm_of_processes(tmp_path: Path) -> None:
 
 def test_filter_by_name(tmp_path: Path) -> None:
     path = tmp_path / "x.weft"
-    with running(spinning("other"), ["sh", "-c", SHELL]) as (_, shell):
-        record_all(path, 2, "--comm", "sh")
+    named = tmp_path / "weft-test-shell"
+    shutil.copy("/bin/sh", named)
+    with running(spinning("other"), ["sh", "-c", SHELL], [str(named), "-c", SHELL]) as (_, _, shell):
+        record_all(path, 2, "--comm", named.name)
     assert pids_in(path) == {shell}
 
 
 def test_filter_by_user(tmp_path: Path) -> None:
     path = tmp_path / "x.weft"
-    with running(["sh", "-c", SHELL]), running([*NOBODY, "sh", "-c", SHELL]) as (nobody,):
-        wait_until(lambda: Path(f"/proc/{nobody}").stat().st_uid == 65534, "it is nobody's")
-        record_all(path, 2, "--user", "nobody")
-        record_all(tmp_path / "y.weft", 1, "--user", "65534")
-    assert pids_in(path) == pids_in(tmp_path / "y.weft") == {nobody}
+    somebody = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"]
+    with running(["sh", "-c", SHELL]), running([*somebody, "sh", "-c", SHELL]) as (shell,):
+        wait_until(lambda: Path(f"/proc/{shell}").stat().st_uid == USER, "it is another user's")
+        record_all(path, 2, "--user", USER)
+    assert pids_in(path) == {shell}
 
 
 @pytest.fixture

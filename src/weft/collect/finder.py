@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from weft.collect.recorder import Recorder
 from weft.collect.sampler import Event, EventKind, Sampler
 from weft.cpython.check import NotReadyError
 from weft.cpython.locate import Runtime, find_runtime
 from weft.errors import LayoutError, NotPythonError, TargetError
+from weft.target.maps import Mapping
 from weft.target.process import Process
 
 _FIRST_PAUSE = 0.005  # seconds between looks at a process that starts; doubled each time
@@ -17,6 +20,9 @@ _LONGEST_PAUSE = 1.0
 # On a busy machine a process that has just forked has its parent's threads for longer than a proof lasts.
 _MAX_PROOFS = 3
 _SETTLED = 3  # looks that found no Python and nothing newly mapped: it is no Python program, so far
+
+
+_File = tuple[str, str, int, int]  # path, device, inode, when it was changed
 
 
 @dataclass(slots=True)
@@ -40,6 +46,8 @@ class Finder:
         self._recorder = recorder
         self._searches: dict[int, _Search] = {}
         self._settled: dict[int, _Search] = {}  # that go on when their process maps code
+        # Code that holds no Python, in whatever process it is: a shell starts the same commands again and again.
+        self._without_python: set[_File] = set()
         self.found: list[Runtime] = []
         self.failures: dict[int, LayoutError] = {}  # pid -> why its Python cannot be read
 
@@ -73,11 +81,26 @@ class Finder:
 
     def _look_at(self, process: int, search: _Search) -> None:
         try:
+            mappings = Process(search.pid).maps()
+            code = _code_of(search.pid, mappings)
+            if code and code <= self._without_python:
+                search.idle_looks = max(search.idle_looks, _SETTLED - 1)
+                self._note_idle(process, search)
+                return
             runtime = find_runtime(search.pid)
         except NotReadyError:
             search.pause = _FIRST_PAUSE
         except NotPythonError:
-            self._note_none(process, search)
+            mapped = frozenset(mapping.path for mapping in mappings if mapping.is_file)
+            if mapped != search.mapped:
+                # Python may still come, in a library that is being loaded.
+                search.mapped = mapped
+                search.idle_looks = 0
+                search.pause = min(search.pause, 4 * _FIRST_PAUSE)
+                return
+            if search.idle_looks == _SETTLED - 1:
+                self._without_python |= code
+            self._note_idle(process, search)
         except LayoutError as error:
             self.failures[search.pid] = error
             search.failed_proofs += 1
@@ -92,17 +115,8 @@ class Finder:
             self._tell(process, runtime)
             del self._searches[process]
 
-    def _note_none(self, process: int, search: _Search) -> None:
-        """Python may still come: libraries that are being loaded, dlopen of libpython by a program that embeds it."""
-        try:
-            mapped = frozenset(mapping.path for mapping in Process(search.pid).maps() if mapping.is_file)
-        except TargetError:
-            return
-        if mapped != search.mapped:
-            search.mapped = mapped
-            search.idle_looks = 0
-            search.pause = min(search.pause, 4 * _FIRST_PAUSE)
-            return
+    def _note_idle(self, process: int, search: _Search) -> None:
+        """Note a look that found no Python, and nothing new. A program that embeds it may still load it."""
         search.idle_looks += 1
         if search.idle_looks == _SETTLED and not search.told:
             search.told = True
@@ -116,3 +130,16 @@ class Finder:
     def _tell(self, process: int, runtime: Runtime | None) -> None:
         self._recorder.set_runtime(process, runtime)
         self._sampler.set_runtime(process, runtime)
+
+
+def _code_of(pid: int, mappings: Sequence[Mapping]) -> set[_File]:
+    """Return the files whose code a process has mapped; empty if one of them cannot be told from others."""
+    files = set()
+    for mapping in mappings:
+        if mapping.is_file and "x" in mapping.perms:
+            try:
+                changed = Path(f"/proc/{pid}/root{mapping.path}").stat().st_mtime_ns
+            except (OSError, ValueError):
+                return set()
+            files.add((mapping.path, mapping.dev, mapping.inode, changed))
+    return files

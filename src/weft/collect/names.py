@@ -35,14 +35,19 @@ class ThreadNames:
         """Note that a thread has ended."""
         self._unnamed.pop(tid, None)
 
+    @property
+    def is_due(self) -> bool:
+        """Whether look() would look."""
+        return bool(self._unnamed) and time.monotonic() >= self._next_look
+
     def look(self, process: Process, runtime: Runtime) -> dict[int, str]:
         """Return the names that were found: the recording's number of a thread -> name.
 
         A thread that Python does not know (a library's own) never gets one, so looks become rare.
         """
-        now = time.monotonic()
-        if not self._unnamed or now < self._next_look:
+        if not self.is_due:
             return {}
+        now = time.monotonic()
         try:
             names = named_tids(process.memory, thread_names(process.memory, runtime), process.namespace_ids())
         except (MemoryReadError, ObjectError, TargetError):

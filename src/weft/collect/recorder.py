@@ -89,13 +89,16 @@ class Recorder:
     def look_at_names(self) -> None:
         """Write what Python calls the threads that have come since the last look."""
         for recorded in self._processes.values():
-            if recorded.runtime:
+            if recorded.runtime and recorded.names.is_due:
                 with suppress(TargetError):
                     for thread, name in recorded.names.look(Process(recorded.pid), recorded.runtime).items():
                         self._capture.rename_thread(thread, name)
 
     def look_at_mappings(self, seen_ns: int, among: Collection[int] | None) -> None:
-        """Write the files that processes (None: all) have mapped since they were last looked at, with their build ids."""
+        """Write the files that processes have mapped since they were last looked at, with their build ids.
+
+        among: the processes to look at; None: all.
+        """
         for process, recorded in self._processes.items():
             if among is not None and process not in among:
                 continue
@@ -196,6 +199,8 @@ class Recorder:
     def _write_losses(self, losses: Iterable[tuple[int, str, int, int]]) -> None:
         for process, reason, count, weight_ns in losses:
             recorded = self._processes[process]
+            if recorded.losses.get(reason) == (count, weight_ns):
+                continue
             self.losses[reason] = self.losses.get(reason, 0) + count - recorded.losses.get(reason, (0, 0))[0]
             recorded.losses[reason] = (count, weight_ns)
             self._capture.set_losses(process, {reason: (count, weight_ns)})

@@ -92,7 +92,7 @@ def _render(capture: Capture, name: str, view: View, *, terminal: bool) -> Itera
 
 
 def _render_html(capture: Capture, view: View) -> Iterator[bytes]:
-    from weft.profile.names import process_name
+    from weft.profile.names import recording_name
     from weft.profile.quality import Account
     from weft.profile.tables import Profile
     from weft.report import html
@@ -100,7 +100,7 @@ def _render_html(capture: Capture, view: View) -> Iterator[bytes]:
     profile = Profile.from_capture(
         capture, replace(view, idle=True)
     )  # the page itself switches blocked threads on and off
-    title = ", ".join(dict.fromkeys(process_name(process) for process in profile.processes.values())) or "weft"
+    title = recording_name(profile.processes.values()) or "weft"
     yield html.render(profile, title, Account.from_capture(capture), idle=view.idle).encode()
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from weft.capture import Capture, Thread
 from weft.export.spans import Span, spans
-from weft.profile.names import NO_FRAME, escape, process_name
+from weft.profile.names import NO_FRAME, escape, process_name, recording_name
 from weft.profile.quality import Account
 from weft.profile.tables import Profile, View
 from weft.sample import Frame, FrameKind, State
@@ -46,7 +46,7 @@ def _meta(capture: Capture, profile: Profile) -> dict[str, Any]:
         "interval": 1000 / profile.rate_hz,
         "startTime": profile.start_unix_ns / 1_000_000,
         "processType": 0,
-        "product": ", ".join(process_name(process) for process in profile.processes.values()),
+        "product": recording_name(profile.processes.values()),
         "importedFrom": f"weft {meta.get('version', '')}".strip(),
         "stackwalk": 0,
         "symbolicated": True,

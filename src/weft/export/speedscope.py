@@ -8,7 +8,7 @@ from typing import Any
 
 from weft.capture import Capture
 from weft.export.spans import LONGEST, events, spans
-from weft.profile.names import ELIDED_FRAMES, NO_FRAME, escape, process_name, thread_name
+from weft.profile.names import ELIDED_FRAMES, NO_FRAME, escape, process_name, recording_name, thread_name
 from weft.profile.quality import Account
 from weft.profile.tables import EMPTY, Profile, View
 from weft.profile.transform import ELIDED, Folded, Paths, by_function, fold
@@ -29,7 +29,7 @@ def render(capture: Capture, view: View) -> Iterator[bytes]:
     head = {
         "$schema": "https://www.speedscope.app/file-format-schema.json",
         "exporter": f"weft {profile.meta.get('version', '')}".strip(),
-        "name": ", ".join(process_name(process) for process in profile.processes.values()),
+        "name": recording_name(profile.processes.values()),
         "activeProfileIndex": max(range(len(threads)), key=lambda i: weights[threads[i]], default=0),
         "shared": {"frames": frames},
         "weft": {"account": Account.from_capture(capture).as_dict()},  # other programs pass over it

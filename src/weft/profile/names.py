@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from weft.capture import Process, Thread
@@ -12,6 +12,7 @@ from weft.sample import KERNEL, Frame, FrameKind
 NO_FRAME = "[no Python frame]"  # stands for the empty stack
 ELIDED_FRAMES = "[frames left out]"  # stands for the middle of a stack that is too deep to show
 
+_NAMES = 4  # of processes, in the name of a recording
 _LIBRARY = re.compile(r".*/(?:site-packages|dist-packages|lib(?:64)?/python\d+(?:\.\d+)?t?)/(?=.)", re.DOTALL)
 
 
@@ -57,6 +58,13 @@ def process_name(process: Process) -> str:
     if name.startswith("python"):
         name = _script(arguments) or name
     return escape(name.rpartition("/")[2])
+
+
+def recording_name(processes: Iterable[Process]) -> str:
+    """What a recording is of: the names of its processes, or of some of them."""
+    names = list(dict.fromkeys(process_name(process) for process in processes))
+    more = len(names) - _NAMES
+    return ", ".join(names[:_NAMES]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _script(arguments: Sequence[str]) -> str:

@@ -22,9 +22,13 @@ from weft.sample import State
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
+    from rich.text import Text
+
+    from weft.capture.rows import Process
 
 TOP: Final = 12  # functions and lines in each table
-TOP_THREADS: Final = 16
+TOP_THREADS: Final = 16  # and processes
+FEW_PROCESSES: Final = 4  # that are named above everything else
 FILE_WIDTH: Final = 100  # columns, where the report goes to no terminal
 BAR_WIDTH: Final = 10
 NARROW: Final = 80  # columns; below it there are no bars
@@ -60,6 +64,8 @@ def _parts(capture: Capture, view: View, *, bars: bool) -> Iterator[RenderableTy
         title = "Functions by time with all that they call"
         yield from _functions(title, functions, profile, lambda cost: cost.total_ns, bars=bars)
         yield from _lines(profile, bars=bars)
+    if len(everything.processes) > FEW_PROCESSES:
+        yield from _processes(everything)
     yield from _threads(everything)
     yield from _account(Account.from_capture(capture))
 
@@ -67,12 +73,14 @@ def _parts(capture: Capture, view: View, *, bars: bool) -> Iterator[RenderableTy
 def _header(profile: Profile) -> Iterator[RenderableType]:
     from rich.text import Text
 
-    for process in profile.processes.values():
-        line = Text.assemble((process_name(process), "bold"), f"  PID {process.pid}", no_wrap=True, overflow="ellipsis")
-        line.append(f"  {escape(process.runtime or 'no Python found')}", "dim")
-        if process.exit_status is not None:
-            line.append(f"  {_ending(process.exit_status)}", "dim")
-        yield line
+    if len(profile.processes) > FEW_PROCESSES:
+        pythons = sum(process.runtime is not None for process in profile.processes.values())
+        yield Text(f"{len(profile.processes):,} processes, {pythons:,} of them with Python", style="bold")
+    else:
+        for process in profile.processes.values():
+            line = Text.assemble((process_name(process), "bold"), f"  PID {process.pid}  ", _about(process))
+            line.no_wrap, line.overflow = True, "ellipsis"
+            yield line
     facts = [
         duration(profile.duration_ns),
         f"{profile.rate_hz:,} Hz by {escape(str(profile.meta.get('collector', '?')))}",
@@ -83,6 +91,16 @@ def _header(profile: Profile) -> Iterator[RenderableType]:
         facts.insert(0, started.strftime("%F %T"))
     yield Text("  ".join(facts), style="dim")
     yield f"{duration(profile.weight_ns)} of {_time_kind(profile)} in {amount(profile.ticks, 'sample')}"
+
+
+def _about(process: Process) -> Text:
+    """What Python a process has run, and how it ended."""
+    from rich.text import Text
+
+    about = Text(escape(process.runtime or "no Python found"), style="dim")
+    if process.exit_status is not None:
+        about.append(f"  {_ending(process.exit_status)}")
+    return about
 
 
 def _ending(status: int) -> str:
@@ -155,6 +173,24 @@ def _lines(profile: Profile, *, bars: bool) -> Iterator[RenderableType]:
     if table.row_count:
         yield _heading("Hottest lines")
         yield table
+
+
+def _processes(everything: Profile) -> Iterator[RenderableType]:
+    """The processes by the time that their threads ran, or waited for the GIL."""
+    times = dict.fromkeys(everything.processes, 0)
+    for thread, states in by_state(everything).items():
+        times[everything.threads[thread].process] += _active(states)
+    busiest = sorted(times, key=lambda process: (-times[process], process))
+    table = _table(("", 7), ("active", 8), ("PID", 7), ("process", None), ("", None))
+    whole = sum(times.values())
+    for number in busiest[:TOP_THREADS]:
+        process = everything.processes[number]
+        told = (share(times[number], whole), _dim(duration(times[number])), str(process.pid))
+        table.add_row(*told, _plain(process_name(process)), _about(process))
+    yield _heading("Processes")
+    yield table
+    if len(busiest) > TOP_THREADS:
+        yield _dim(f"  and {len(busiest) - TOP_THREADS:,} more")
 
 
 def _threads(everything: Profile) -> Iterator[RenderableType]:
