@@ -130,6 +130,16 @@ os.wait(), started.wait()
     assert list(time_in(path, "in_exec")) == [started]
 
 
+def test_in_a_container(tmp_path: Path) -> None:
+    """GIVEN a program in PID and mount namespaces of its own THEN it is there, by its number outside."""
+    path = tmp_path / "x.weft"
+    inside = ["unshare", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc", *spinning("contained")]
+    with running(inside) as (outer,):
+        record_all(path, 3)
+        children = Path(f"/proc/{outer}/task/{outer}/children").read_text().split()
+    assert list(time_in(path, "contained")) == [int(children[0])]
+
+
 def test_a_storm_of_processes(tmp_path: Path) -> None:
     """GIVEN a shell that starts commands as fast as it can THEN weft keeps up, and sees it and the steady program.
 
