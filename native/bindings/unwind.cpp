@@ -1,4 +1,5 @@
 // Unwind tables for Python: made from the sections of a module, and looked at in readelf's words.
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
@@ -57,7 +58,8 @@ struct TableHandle {
     std::shared_ptr<const UnwindTable> table;
 };
 
-TableHandle build(const std::vector<nb::tuple>& sections, const std::vector<nb::tuple>& functions) {
+TableHandle build(const std::vector<nb::tuple>& sections, const std::vector<nb::tuple>& functions,
+                  std::optional<std::uint64_t> entry) {
     std::vector<CfiSection> told;
     for (const nb::tuple& section : sections) {
         const auto bytes = nb::cast<nb::bytes>(section[0]);
@@ -73,7 +75,7 @@ TableHandle build(const std::vector<nb::tuple>& sections, const std::vector<nb::
                         {static_cast<const std::byte*>(bytes.data()), bytes.size()}});
     }
     const nb::gil_scoped_release release;  // the tuples keep the bytes
-    return {std::make_shared<const UnwindTable>(UnwindTable::build(told, code))};
+    return {std::make_shared<const UnwindTable>(UnwindTable::build(told, code, entry))};
 }
 
 nb::dict told(const UnwindRule& rule) {
@@ -137,7 +139,8 @@ nb::tuple unwind_all(Memory& memory, CodeMap& code, const RegisterSet& registers
 
 void bind_table(nb::module_& module) {
     nb::class_<TableHandle>(module, "UnwindTable")
-        .def_static("build", &build, nb::arg("sections"), nb::arg("functions") = std::vector<nb::tuple>{})
+        .def_static("build", &build, nb::arg("sections"), nb::arg("functions") = std::vector<nb::tuple>{},
+                    nb::arg("entry") = nb::none())
         .def(
             "covers",
             [](const TableHandle& handle, std::uint64_t address) {

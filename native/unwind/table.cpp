@@ -12,10 +12,11 @@ namespace weft {
 
 namespace {
 
-constexpr std::uint32_t kMagic = 0x32747577;    // "wut2": the version is in it
+constexpr std::uint32_t kMagic = 0x33747577;    // "wut3": the version is in it
 constexpr std::uint64_t kMaxSpan = 1ULL << 30;  // of a module's code; calls reach 2 GiB, libtorch_cpu has 0.2
 static_assert(RuleTable::kMax <= 1 << 20);      // what a row has room for
 constexpr std::uint32_t kLow = 0xfff;
+constexpr std::uint64_t kMostOfEntry = 64;  // bytes; the dynamic loader's has 0x38
 
 // Numbers as they lie in memory: a table is loaded on the machine that has saved it.
 template <typename T>
@@ -122,12 +123,34 @@ void add_code(const FunctionCode& function, Cfi& cfi) {
     added.rows = cfi.rows.size() - added.first_row;
 }
 
+// glibc's start files have CFI that says so; those of musl, and of the dynamic loader, have none. They are a few instructions that
+// nobody has called.
+void add_entry(std::uint64_t entry, Cfi& cfi) {
+    std::uint64_t end = entry + kMostOfEntry;
+    for (const CfiFunction& function : cfi.functions) {
+        if (function.begin <= entry && entry < function.end) {
+            return;
+        }
+        if (function.begin > entry) {
+            end = std::min(end, function.begin);
+        }
+    }
+    UnwindRule rule;
+    rule.cfa = UnwindRule::Cfa::kEnd;
+    cfi.functions.push_back({.begin = entry, .end = end, .first_row = cfi.rows.size(), .rows = 1});
+    cfi.rows.push_back({0, cfi.rules.intern(rule)});
+}
+
 }  // namespace
 
-UnwindTable UnwindTable::build(std::span<const CfiSection> sections, std::span<const FunctionCode> code) {
+UnwindTable UnwindTable::build(std::span<const CfiSection> sections, std::span<const FunctionCode> code,
+                               std::optional<std::uint64_t> entry) {
     Cfi cfi;
     for (const CfiSection& section : sections) {
         read_cfi(section, cfi);
+    }
+    if (entry) {
+        add_entry(*entry, cfi);
     }
     for (const FunctionCode& function : code) {
         add_code(function, cfi);

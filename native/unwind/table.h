@@ -32,7 +32,9 @@ class UnwindTable {
 
     // Of functions that overlap, the one that comes first holds, and sections earlier in `sections` come first.
     // `functions`: such that no section tells of, whose beginnings are read; they must not overlap others.
-    static UnwindTable build(std::span<const CfiSection> sections, std::span<const FunctionCode> functions = {});
+    // `entry`: where a program begins; without CFI there, that is where its stacks end.
+    static UnwindTable build(std::span<const CfiSection> sections, std::span<const FunctionCode> functions = {},
+                             std::optional<std::uint64_t> entry = std::nullopt);
 
     // The rule that holds at an instruction.
     const UnwindRule& find(std::uint64_t address) const;

@@ -238,11 +238,14 @@ class UnwindTable:
 
     @staticmethod
     def build(
-        sections: Sequence[tuple[bytes, int, bool]], functions: Sequence[tuple[int, int, bytes]] = ()
+        sections: Sequence[tuple[bytes, int, bool]],
+        functions: Sequence[tuple[int, int, bytes]] = (),
+        entry: int | None = None,
     ) -> UnwindTable:
         """Compile CFI: for each section its bytes, its address, and whether it is .eh_frame (or .debug_frame).
 
         functions: (address, end, first bytes) of such without CFI, whose beginnings are read. They must not overlap.
+        entry: where a program begins; without CFI there, that is where its stacks end.
         """
     def covers(self, address: int) -> bool:
         """Whether anything is known of an instruction."""

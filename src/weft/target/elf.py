@@ -187,6 +187,11 @@ class ElfFile:
         """Whether it is still to be linked. If a JIT compiler has loaded it, its sections tell where."""
         return int.from_bytes(self.header[16:18], "little") == _ET_REL
 
+    @property
+    def entry(self) -> int | None:
+        """The address of the instruction that a program begins with; None if it is no program."""
+        return int.from_bytes(self.header[24:32], "little") or None
+
     def section(self, name: str) -> Section | None:
         """Return the first section of this name that has bytes in the file."""
         return next((s for s in self.sections if s.name == name and s.type != _SHT_NOBITS), None)

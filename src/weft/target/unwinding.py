@@ -35,9 +35,9 @@ def table_of_file(file: ElfFile) -> _native.UnwindTable:
     for name, is_eh in ((".eh_frame", True), (".debug_frame", False)):
         if section := file.section(name):
             sections.append((file.read(section.offset, section.size), section.address, is_eh))
-    table = _native.UnwindTable.build(sections)
+    table = _native.UnwindTable.build(sections, entry=file.entry)
     functions = list(_uncovered(file, table))
-    return _native.UnwindTable.build(sections, functions) if functions else table
+    return _native.UnwindTable.build(sections, functions, file.entry) if functions else table
 
 
 def _uncovered(file: ElfFile, table: _native.UnwindTable) -> Iterator[tuple[int, int, bytes]]:
