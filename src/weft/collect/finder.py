@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 
 from weft.collect.recorder import Recorder
@@ -31,6 +32,7 @@ class _Search:
     next_look: float = 0.0
     pause: float = _FIRST_PAUSE
     mapped: frozenset[str] = field(default_factory=frozenset)
+    has_mapped: bool = False  # code, since the last look
     idle_looks: int = 0
     failed_proofs: int = 0
     told: bool = False  # the sampler knows that there is no Python, so far
@@ -41,12 +43,11 @@ class Finder:
 
     def __init__(self, sampler: Sampler, recorder: Recorder, *, told_of_code: bool) -> None:
         """told_of_code: CODE_MAPPED comes when a process maps code; else it has to be looked at again and again."""
-        self._told_of_code = told_of_code
+        self._longest_pause = inf if told_of_code else _LONGEST_PAUSE
         self._sampler = sampler
         self._recorder = recorder
         self._searches: dict[int, _Search] = {}
-        self._settled: dict[int, _Search] = {}  # that go on when their process maps code
-        # Code that holds no Python, in whatever process it is: a shell starts the same commands again and again.
+        # Code in which no Python was found: a shell starts the same commands again and again.
         self._without_python: set[_File] = set()
         self.found: list[Runtime] = []
         self.failures: dict[int, LayoutError] = {}  # pid -> why its Python cannot be read
@@ -61,9 +62,8 @@ class Finder:
                     self._searches[event.process] = _Search(event.id)
             case EventKind.PYTHON_INHERITED | EventKind.PROCESS_END:
                 self._searches.pop(event.process, None)
-                self._settled.pop(event.process, None)
-            case EventKind.CODE_MAPPED if search := self._settled.pop(event.process, None):
-                self._searches[event.process] = search
+            case EventKind.CODE_MAPPED if search := self._searches.get(event.process):
+                search.has_mapped = True
 
     @property
     def is_searching(self) -> bool:
@@ -74,33 +74,41 @@ class Finder:
         """Look at the processes that are due. A call takes some milliseconds for each."""
         now = time.monotonic()
         for process, search in list(self._searches.items()):
-            if search.next_look <= now:
+            is_due = search.next_look <= now
+            if is_due:
                 search.next_look = now + search.pause
-                search.pause = min(search.pause * 2, _LONGEST_PAUSE)
-                self._look_at(process, search)
+                search.pause = min(search.pause * 2, self._longest_pause)
+            if is_due or search.has_mapped:
+                self._look_at(process, search, is_due=is_due)
 
-    def _look_at(self, process: int, search: _Search) -> None:
+    def _look_at(self, process: int, search: _Search, *, is_due: bool) -> None:
         try:
             mappings = Process(search.pid).maps()
+            before, search.mapped = search.mapped, frozenset(mapping.path for mapping in mappings if mapping.is_file)
+            search.has_mapped = False
+            if search.mapped == before and not is_due:
+                return  # only memory, as JIT compilers map it
             code = _code_of(search.pid, mappings)
-            if code and code <= self._without_python:
-                search.idle_looks = max(search.idle_looks, _SETTLED - 1)
-                self._note_idle(process, search)
+            if not search.told and code and code <= self._without_python:
+                # Known at once, but not for good: where nothing but memory tells of a Python, it has to have begun.
+                search.pause = _LONGEST_PAUSE
+                search.next_look = time.monotonic() + search.pause
+                self._tell_none(process, search)
                 return
             runtime = find_runtime(search.pid)
         except NotReadyError:
             search.pause = _FIRST_PAUSE
         except NotPythonError:
-            mapped = frozenset(mapping.path for mapping in mappings if mapping.is_file)
-            if mapped != search.mapped:
+            if search.mapped != before:
                 # Python may still come, in a library that is being loaded.
-                search.mapped = mapped
                 search.idle_looks = 0
                 search.pause = min(search.pause, 4 * _FIRST_PAUSE)
+                search.next_look = time.monotonic() + search.pause
                 return
-            if search.idle_looks == _SETTLED - 1:
+            search.idle_looks += 1
+            if search.idle_looks == _SETTLED and not search.told:
                 self._without_python |= code
-            self._note_idle(process, search)
+                self._tell_none(process, search)
         except LayoutError as error:
             self.failures[search.pid] = error
             search.failed_proofs += 1
@@ -112,20 +120,13 @@ class Finder:
         else:
             self.found.append(runtime)
             self.failures.pop(search.pid, None)
+            self._without_python -= {file for file in code if file[0] == runtime.module}
             self._tell(process, runtime)
             del self._searches[process]
 
-    def _note_idle(self, process: int, search: _Search) -> None:
-        """Note a look that found no Python, and nothing new. A program that embeds it may still load it."""
-        search.idle_looks += 1
-        if search.idle_looks == _SETTLED and not search.told:
-            search.told = True
-            self._tell(process, None)
-        if search.told and self._told_of_code:
-            search.idle_looks = 0
-            search.next_look = 0.0
-            search.pause = _FIRST_PAUSE
-            self._settled[process] = self._searches.pop(process)
+    def _tell_none(self, process: int, search: _Search) -> None:
+        search.told = True
+        self._tell(process, None)
 
     def _tell(self, process: int, runtime: Runtime | None) -> None:
         self._recorder.set_runtime(process, runtime)
