@@ -171,12 +171,12 @@ void bind_sampler(nb::module_& module) {
     nb::class_<KernelMaps>(module, "KernelMaps")
         .def(
             "__init__",
-            [](KernelMaps* self, int ring, std::size_t ring_bytes, int processes, int caches, std::uint32_t cpus,
-               std::size_t cache_bytes) {
-                new (self) KernelMaps{ring, ring_bytes, processes, caches, cpus, cache_bytes};
+            [](KernelMaps* self, int ring, std::size_t ring_bytes, int processes, int caches, int states,
+               std::uint32_t cpus, std::size_t cache_bytes) {
+                new (self) KernelMaps{ring, ring_bytes, processes, caches, states, cpus, cache_bytes};
             },
             nb::kw_only(), nb::arg("ring"), nb::arg("ring_bytes"), nb::arg("processes"), nb::arg("caches"),
-            nb::arg("cpus"), nb::arg("cache_bytes"));
+            nb::arg("states"), nb::arg("cpus"), nb::arg("cache_bytes"));
     nb::class_<Batch>(module, "Batch")
         .def_ro("until_ns", &Batch::until_ns)
         .def_ro("finished", &Batch::finished)

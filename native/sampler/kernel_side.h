@@ -9,6 +9,7 @@
 #include <span>
 
 #include "abi.h"
+#include "memory/memory.h"
 #include "sampler/kernel_ring.h"
 
 namespace weft {
@@ -22,6 +23,7 @@ struct KernelMaps {
     std::size_t ring_bytes = 0;
     int processes = -1;
     int caches = -1;  // an entry a CPU
+    int states = -1;
     std::uint32_t cpus = 0;
     std::size_t cache_bytes = 0;  // of each entry
 };
@@ -34,6 +36,9 @@ class KernelSide {
     // has no room for it.
     bool tell(pid_t pid, weft_process& process);
     void forget(pid_t pid);
+
+    // The thread state of a thread in the main interpreter, which the kernel has not found, or has taken for another.
+    void remember_state(pid_t tid, Address state);
 
     // Calls `on_record` for each sample since the last call.
     void take(const std::function<void(std::span<const std::byte>)>& on_record) { ring_.take(on_record); }

@@ -128,7 +128,7 @@ class Sampler:
 
 def _place(runtime: Runtime) -> _native.PythonPlace:
     roots = runtime.addresses
-    addresses = _native.RuntimeAddresses(roots.interpreters_head, roots.current_thread, roots.gil)
+    addresses = _native.RuntimeAddresses(roots.interpreters_head, roots.current_thread, roots.gil, roots.current_state)
     return _native.PythonPlace(runtime.layout.numbers(), addresses)
 
 

@@ -33,7 +33,7 @@ class KernelCollector:
                 "rules": Map(MapKind.ARRAY, 4, _native.BPF_RULES * program.size_of("weft_rule"), 1, MMAPABLE),
                 "scratches": Map(MapKind.ARRAY, 4, program.size_of("scratch"), cpus),
                 "caches": Map(MapKind.ARRAY, 4, cache, cpus),
-                "states": Map(MapKind.LRU_HASH, 4, 8, _THREADS),
+                "states": Map(MapKind.LRU_HASH, 4, program.size_of("weft_state"), _THREADS),
                 "lost": Map(MapKind.PER_CPU_ARRAY, 4, 8, 1),
                 "ring": Map(MapKind.RING, 0, 0, _RING),
             }
@@ -49,6 +49,7 @@ class KernelCollector:
             ring_bytes=_RING,
             processes=self._maps["processes"].descriptor,
             caches=self._maps["caches"].descriptor,
+            states=self._maps["states"].descriptor,
             cpus=cpus,
             cache_bytes=cache,
         )
