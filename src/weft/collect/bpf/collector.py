@@ -66,10 +66,10 @@ class KernelCollector:
                     ) from error
 
     @property
-    def lost(self) -> int:
-        """Samples that found no room in the ring."""
+    def lost(self) -> dict[int, int]:
+        """Samples that found no room in the ring, by the CPU that they were taken on; of CPUs that have lost some."""
         counts = self._maps["lost"][struct.pack("<I", 0)]
-        return sum(struct.unpack(f"<{len(counts) // 8}Q", counts))
+        return {cpu: lost for cpu, lost in enumerate(struct.unpack(f"<{len(counts) // 8}Q", counts)) if lost}
 
     def stop(self) -> None:
         """Let no more samples come."""
