@@ -14,7 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from interpreters import all_interpreters
 from privileges import ordinary
+from running import StartTarget
 from weft_command import assert_one_line, run_weft, running_weft, wait_until
 
 from weft import Capture, Collector, Options, record_process
@@ -87,10 +89,11 @@ def test_account(busy: subprocess.Popen[bytes], tmp_path: Path) -> None:
     assert "bpf, paced by clocks of the CPUs\n" in told
 
 
-def test_dropped(busy: subprocess.Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dropped(start_target: StartTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """GIVEN a program that is kept to one CPU, and a ring with room for a few samples THEN those that found it full are
     told, and that CPU with them."""
     cpu = max(os.sched_getaffinity(0))
+    busy = start_target(all_interpreters()[-1], "crowd.py", 1)
     os.sched_setaffinity(busy.pid, {cpu})
     monkeypatch.setattr(collector, "_RING", 2 * mmap.PAGESIZE)
     record_process(busy.pid, tmp_path / "x.weft", Options(2000, 1.0, collector=Collector.BPF))
