@@ -76,6 +76,8 @@ struct weft_mapping {
 #define WEFT_ABSENT 0xffffffffu
 struct weft_python {
     uint64_t interpreters_head;  // address of the pointer to the first interpreter; 0: there is no Python
+    int64_t
+        current_state;  // where a thread keeps the address of its thread state, from its thread pointer; 0: not known
     uint32_t interp_next;
     uint32_t interp_threads_head;
     uint32_t thread_next;
@@ -84,10 +86,16 @@ struct weft_python {
     uint32_t thread_frame;
     uint32_t cframe_frame;
     uint32_t cframe_previous;
-    uint32_t cframe_size;
+    uint32_t cframe_size;  // bytes of a cframe that are told, from cframe_frame on
     uint32_t thread_cframe;
     uint32_t frame_previous;
     uint32_t frame_size;
+};
+
+// A thread's state in the main interpreter, and the first of that interpreter's list when it was looked for; 0: it was not.
+struct weft_state {
+    uint64_t state;
+    uint64_t first;
 };
 
 struct weft_range {
@@ -151,7 +159,7 @@ struct weft_sample {
     uint32_t is_kernel_task;  // it has no user mode
     uint32_t unused;
     uint64_t thread_pointer;
-    uint64_t thread_state;  // 0: none was found
+    uint64_t thread_state;  // in the main interpreter; 0: none was found
     uint64_t registers[WEFT_REGISTERS];
     uint32_t in_kernel;
     uint32_t native_frames;

@@ -1,5 +1,6 @@
 // The kernel's side of BPF, as far as weft uses it: helpers by their numbers (include/uapi/linux/bpf.h), and the fields of the
-// kernel's structs, whose offsets the kernel fills in as it loads the program (CO-RE).
+// kernel's structs, whose offsets the kernel fills in as it loads the program (CO-RE). Compiled for the host, as tests do, the
+// helpers are functions of whoever includes this.
 #pragma once
 
 #include "abi.h"
@@ -7,7 +8,6 @@
 #define SECTION(name) __attribute__((section(name), used))
 #define INLINE static __attribute__((always_inline)) inline
 #define NOT_INLINE static __attribute__((noinline))
-#define RELOCATED __attribute__((preserve_access_index))
 
 // The compiler must not know how the value came about: it would turn arithmetic into branches, and each branch doubles the
 // paths that the verifier has to follow.
@@ -20,6 +20,8 @@
         type* value;    \
     } name SECTION(".maps")
 
+#ifdef __bpf__
+#define RELOCATED __attribute__((preserve_access_index))
 static void* (*const map_lookup)(void* map, const void* key) = (void*)1;
 static long (*const map_update)(void* map, const void* key, const void* value, uint64_t flags) = (void*)2;
 static uint64_t (*const ktime_ns)(void) = (void*)5;
@@ -32,6 +34,20 @@ static long (*const ring_output)(void* map, void* data, uint64_t size, uint64_t 
 static struct task_struct* (*const current_task)(void) = (void*)158;
 static struct pt_regs* (*const task_registers)(struct task_struct* task) = (void*)175;
 static long (*const loop)(uint32_t most, void* step, void* context, uint64_t flags) = (void*)181;
+#else
+#define RELOCATED
+static void* map_lookup(void* map, const void* key);
+static long map_update(void* map, const void* key, const void* value, uint64_t flags);
+static uint64_t ktime_ns(void);
+static uint32_t cpu_number(void);
+static uint64_t current_pid_tgid(void);
+static long kernel_stack(void* context, void* to, uint32_t size, uint64_t flags);
+static long read_user(void* to, uint32_t size, uint64_t address);
+static long ring_output(void* map, void* data, uint64_t size, uint64_t flags);
+static struct task_struct* current_task(void);
+static struct pt_regs* task_registers(struct task_struct* task);
+static long loop(uint32_t most, void* step, void* context, uint64_t flags);
+#endif
 
 #define RING_NO_WAKEUP 1
 

@@ -3,7 +3,7 @@
 
 #include "sample.h"
 
-enum { RBX = 3, RBP = 6, RSP = 7, R12 = 12, R13 = 13, R14 = 14, R15 = 15, PC = 16, MOST_NATIVE = 2048 };
+enum { MOST_NATIVE = 2048 };
 
 // One step of a binary search for how many entries of a sorted run begin at `wanted` or before. Without branches (see HIDE).
 #define STEP(position, bits, limit, entry_begin, wanted)         \
@@ -88,6 +88,11 @@ NOT_INLINE uint32_t find_rule(struct weft_table* table, uint64_t address) {
 NOT_INLINE uint64_t rule_at(struct walk* walk, uint64_t address) {
     struct scratch* scratch = walk->scratch;
     struct weft_process* process = walk->process;
+    if (address >> 47) {
+        scratch->end =
+            WEFT_END_NO_MODULE;  // no address of user mode, and it must not be taken for another in the cache
+        return 0;
+    }
     const uint64_t all = scratch->all_registers;
     const uint64_t key = address | all << 47 | (uint64_t)process->generation << 48;
     struct cached_rule* cached = &walk->cache->rules[(address * 0x9e3779b97f4a7c15ull) >> 50 & (CACHED_RULES - 1)];
@@ -141,25 +146,27 @@ NOT_INLINE int stack_word(struct scratch* scratch, uint64_t address) {
     return 0;
 }
 
-// One register of the caller. Nonzero: it cannot be had, which matters for the return address only.
+// One register of the caller. Nonzero: it cannot be had, and nothing is changed.
 INLINE int restore(struct scratch* scratch, const struct weft_saved* saved, uint32_t number, uint64_t* value) {
     const uint32_t where = saved->where;
-    if (where == WEFT_SAME) {
-        *value = scratch->registers[number];
-        return !(scratch->known >> number & 1);
-    }
-    const uint32_t base = saved->base & 31;
+    const uint32_t base = where == WEFT_SAME ? number : saved->base & 31;
     if (where == WEFT_LOST || !(scratch->known >> base & 1)) {
         return 1;
+    }
+    if (where == WEFT_SAME) {
+        *value = scratch->registers[base];
+        return 0;
     }
     const uint64_t sum = scratch->registers[base] + (int64_t)saved->offset;
     if (where == WEFT_IN_REGISTER) {
         *value = sum;
         return 0;
     }
-    const int failed = stack_word(scratch, sum);
+    if (stack_word(scratch, sum)) {
+        return 1;
+    }
     *value = scratch->word;
-    return failed;
+    return 0;
 }
 
 INLINE struct weft_frame* add_frame(struct scratch* scratch) {
@@ -205,17 +212,21 @@ INLINE void tell_activation(struct walk* walk, uint64_t pc, uint64_t cfa) {
 // To the caller, by a rule of the one form (abi.h). Nonzero: there is none.
 NOT_INLINE int to_caller_fast(struct scratch* scratch, struct weft_frame* frame, uint64_t rule) {
     uint64_t* registers = scratch->registers;
-    const uint64_t cfa = (rule & WEFT_FAST_BY_RBP ? registers[RBP] : registers[RSP]) + (int64_t)(int32_t)rule;
+    const uint32_t by_rbp = rule & WEFT_FAST_BY_RBP ? 1u << RBP : 0;
+    if (by_rbp & ~scratch->known) {
+        scratch->end = WEFT_END_NO_REGISTER;
+        return 1;
+    }
+    const uint64_t cfa = (by_rbp ? registers[RBP] : registers[RSP]) + (int64_t)(int32_t)rule;
     const int64_t saved = (int16_t)(rule >> 32);
     scratch->end = WEFT_END_NO_RULE;
     if (cfa <= registers[RSP]) {
         return 1;
     }
     scratch->end = WEFT_END_UNREADABLE;
+    uint32_t known = scratch->known & 1u << RBP;
     if (saved) {
-        if (stack_word(scratch, cfa + saved)) {
-            return 1;
-        }
+        known = stack_word(scratch, cfa + saved) ? 0 : 1u << RBP;
         registers[RBP] = scratch->word;
     }
     if (stack_word(scratch, cfa - 8)) {
@@ -224,7 +235,7 @@ NOT_INLINE int to_caller_fast(struct scratch* scratch, struct weft_frame* frame,
     frame->cfa = cfa;
     registers[RSP] = cfa;
     registers[PC] = scratch->word;
-    scratch->known = 1u << RBP | 1u << RSP | 1u << PC;
+    scratch->known = known | 1u << RSP | 1u << PC;
     scratch->is_return = 1;
     return 0;
 }

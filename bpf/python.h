@@ -1,9 +1,14 @@
-// The walk along the Python frames of the thread. They are told as pieces of memory: the thread state, the frames, the cframes.
+// The walk along the Python frames of the thread. They are told as pieces of memory: the thread states, the frames, the cframes.
 #pragma once
 
 #include "sample.h"
 
-enum { MOST_PYTHON = 2048, MOST_THREADS = 4096, MOST_INTERPRETERS = 16 };
+enum {
+    MOST_PYTHON = 2048,
+    MOST_INTERPRETERS = 256,
+    MOST_THREADS = 512,  // thread states that are looked at for one sample; of the others user mode tells
+    MOST_INSIDE = 64,    // and of one subinterpreter
+};
 
 INLINE uint64_t word_at(uint64_t address) {
     uint64_t word = 0;
@@ -11,43 +16,125 @@ INLINE uint64_t word_at(uint64_t address) {
     return word;
 }
 
-struct search {
-    uint64_t state;
-    uint64_t pthread;
-    uint64_t found;
-    uint32_t thread_next;
-    uint32_t thread_pthread;
-};
+// Notes a thread state that is to be told.
+INLINE void add_state(struct scratch* scratch, uint64_t state) {
+    const uint32_t count = scratch->states;
+    for (uint32_t i = 0; i < MOST_STATES; ++i) {
+        if (i < count && scratch->found[i] == state) {
+            return;
+        }
+    }
+    if (count < MOST_STATES) {
+        scratch->found[count] = state;
+        scratch->states = count + 1;
+    }
+}
 
-static long thread_step(uint32_t index, struct search* search) {
-    if (!search->state) {
+INLINE int is_on_stack(const struct weft_sample* sample, uint64_t address) {
+    // struct pthread lies above the stack of every thread but the first, whose stack is above all else.
+    const uint64_t begin = sample->registers[RSP];
+    return address >= begin && (sample->thread_pointer < begin || address < sample->thread_pointer);
+}
+
+INLINE int is_own_state(const struct walk* walk, uint64_t state) {
+    const struct weft_sample* sample = &walk->scratch->sample;
+    return state && word_at(state + walk->process->python.thread_pthread) == sample->thread_pointer;
+}
+
+// Up to 3.12 a subinterpreter's thread state names the thread that made it, and another may run it: its cframe tells whose stack
+// it is on (3.10 on).
+INLINE int is_entered_here(const struct walk* walk, uint64_t state) {
+    const uint32_t cframe = walk->process->python.thread_cframe;
+    return cframe != WEFT_ABSENT && is_on_stack(&walk->scratch->sample, word_at(state + cframe));
+}
+
+static long thread_step(uint32_t index, struct walk* walk) {
+    struct scratch* scratch = walk->scratch;
+    const uint64_t state = scratch->state;
+    if (!state || state == scratch->until || ++scratch->looks > MOST_THREADS) {
         return 1;
     }
-    if (word_at(search->state + search->thread_pthread) == search->pthread) {
-        search->found = search->state;
+    if (scratch->is_main && is_own_state(walk, state)) {
         return 1;
     }
-    search->state = word_at(search->state + search->thread_next);
+    if (!scratch->is_main && (is_own_state(walk, state) || is_entered_here(walk, state))) {
+        add_state(scratch, state);
+    }
+    scratch->state = word_at(state + walk->process->python.thread_next);
     return 0;
 }
 
-// The thread state of the thread that runs: where it was found before, or by the interpreters' lists.
-INLINE uint64_t find_state(const struct weft_python* python, uint64_t thread_pointer, uint32_t tid) {
-    uint64_t* known = map_lookup(&states, &tid);
-    if (known && word_at(*known + python->thread_pthread) == thread_pointer) {
-        return *known;
+// The main interpreter's thread state of this thread: that which is remembered, unless it has a newer one. New ones come to the
+// head of the list, and one that has ended still looks like its thread's, where it was.
+INLINE void find_main_state(struct walk* walk) {
+    struct scratch* scratch = walk->scratch;
+    const uint32_t tid = scratch->sample.tid;
+    const struct weft_state* known = map_lookup(&states, &tid);
+    struct weft_state state = {known ? known->state : 0, scratch->state};
+    if (!known || known->first != state.first) {
+        scratch->until = known ? known->first : 0;
+        loop(MOST_THREADS, thread_step, walk, 0);
+        if (is_own_state(walk, scratch->state)) {
+            state.state = scratch->state;
+        }
     }
-    struct search search = {0, thread_pointer, 0, python->thread_next, python->thread_pthread};
-    uint64_t interpreter = word_at(python->interpreters_head);
-    for (int i = 0; i < MOST_INTERPRETERS && interpreter && !search.found; ++i) {
-        search.state = word_at(interpreter + python->interp_threads_head);
-        loop(MOST_THREADS, thread_step, &search, 0);
-        interpreter = word_at(interpreter + python->interp_next);
+    if (!is_own_state(walk, state.state)) {
+        return;
     }
-    if (search.found) {
-        map_update(&states, &tid, &search.found, 0);
+    if (!known || known->first != state.first) {
+        map_update(&states, &tid, &state, 0);
     }
-    return search.found;
+    add_state(scratch, state.state);
+    scratch->sample.thread_state = state.state;
+}
+
+static long interpreter_step(uint32_t index, struct walk* walk) {
+    struct scratch* scratch = walk->scratch;
+    const struct weft_python* python = &walk->process->python;
+    const uint64_t interpreter = scratch->interpreter;
+    if (!interpreter) {
+        return 1;
+    }
+    scratch->interpreter = word_at(interpreter + python->interp_next);
+    scratch->is_main = !scratch->interpreter;  // new ones come to the head of the list
+    scratch->state = word_at(interpreter + python->interp_threads_head);
+    if (scratch->is_main) {
+        find_main_state(walk);
+    } else {
+        scratch->until = 0;
+        loop(MOST_INSIDE, thread_step, walk, 0);
+    }
+    return 0;
+}
+
+// The thread states of the thread that runs, into scratch->found: what it has in its own storage, while it holds the GIL and where
+// that is known; else what was found before; else by the interpreters' lists. A thread that has entered a subinterpreter has one
+// in each.
+INLINE void find_states(struct walk* walk) {
+    struct scratch* scratch = walk->scratch;
+    const struct weft_python* python = &walk->process->python;
+    struct weft_sample* sample = &scratch->sample;
+    scratch->states = 0;
+    scratch->interpreter = word_at(python->interpreters_head);
+    const int alone = scratch->interpreter && !word_at(scratch->interpreter + python->interp_next);
+    const uint64_t current = python->current_state ? word_at(sample->thread_pointer + python->current_state) : 0;
+    if (alone && is_own_state(walk, current)) {
+        add_state(scratch, current);
+        sample->thread_state = current;
+        // When it lets go of the GIL, its storage tells nothing.
+        const uint32_t tid = sample->tid;
+        const struct weft_state* known = map_lookup(&states, &tid);
+        if (!known || known->state != current) {
+            const struct weft_state state = {current, 0};
+            map_update(&states, &tid, &state, 0);
+        }
+        return;
+    }
+    if (!alone && current) {
+        add_state(scratch, current);  // it may name the thread that made it
+    }
+    scratch->looks = 0;
+    loop(MOST_INTERPRETERS, interpreter_step, walk, 0);
 }
 
 // The offset in scratch->bytes of a frame's bytes; 0: they cannot be read.
@@ -78,6 +165,9 @@ static long frame_step(uint32_t index, struct walk* walk) {
         scratch->end = WEFT_END_WHOLE;
         return 1;
     }
+    if (scratch->sample.python_frames == MOST_PYTHON) {
+        return 1;  // of all thread states
+    }
     const uint32_t at = frame_bytes(scratch, scratch->frame, python->frame_size);
     if (!at) {
         scratch->end = scratch->used > SCRATCH_BYTES - 2 * SCRATCH_SLACK ? WEFT_END_DEPTH : WEFT_END_UNREADABLE;
@@ -96,11 +186,51 @@ static long cframe_step(uint32_t index, struct walk* walk) {
     if (cframe - scratch->state < python->thread_size) {
         return 1;
     }
-    const uint32_t at = add_piece(scratch, cframe, python->cframe_size);
+    const uint32_t at = add_piece(scratch, cframe + python->cframe_frame, python->cframe_size);
     if (!at) {
         return 1;
     }
-    scratch->cframe = *(uint64_t*)&scratch->bytes[(at + python->cframe_previous) & (SCRATCH_BYTES - 1)];
+    const uint32_t previous = at + python->cframe_previous - python->cframe_frame;
+    scratch->cframe = *(uint64_t*)&scratch->bytes[previous & (SCRATCH_BYTES - 1)];
+    return 0;
+}
+
+// Tells one thread state, and the frames that it runs.
+static long state_step(uint32_t index, struct walk* walk) {
+    struct scratch* scratch = walk->scratch;
+    struct weft_sample* sample = &scratch->sample;
+    const struct weft_python* python = &walk->process->python;
+    if (index >= scratch->states) {
+        return 1;
+    }
+    const uint64_t state = scratch->found[index & (MOST_STATES - 1)];
+    const uint32_t at = add_piece(scratch, state, python->thread_size);
+    if (!at) {
+        sample->python_end = WEFT_END_UNREADABLE;
+        return 0;
+    }
+    scratch->state = state;
+    scratch->block_size = 0;
+    scratch->block = 0;
+    scratch->end = WEFT_END_DEPTH;
+    uint64_t frame = *(uint64_t*)&scratch->bytes[(at + python->thread_frame) & (SCRATCH_BYTES - 1)];
+    if (python->cframe_frame != WEFT_ABSENT && frame) {
+        const uint32_t cframe = add_piece(scratch, frame + python->cframe_frame, python->cframe_size);
+        if (!cframe) {
+            sample->python_end = WEFT_END_UNREADABLE;
+            return 0;
+        }
+        frame = *(uint64_t*)&scratch->bytes[cframe & (SCRATCH_BYTES - 1)];
+    }
+    scratch->frame = frame;
+    loop(MOST_PYTHON, frame_step, walk, 0);
+    if (scratch->end != WEFT_END_WHOLE || sample->python_end == WEFT_END_NO_STATE) {
+        sample->python_end = scratch->end;
+    }
+    if (python->cframe_previous != WEFT_ABSENT) {
+        scratch->cframe = *(uint64_t*)&scratch->bytes[(at + python->thread_cframe) & (SCRATCH_BYTES - 1)];
+        loop(MOST_PYTHON, cframe_step, walk, 0);
+    }
     return 0;
 }
 
@@ -113,37 +243,9 @@ INLINE void no_python(struct walk* walk) {
 }
 
 INLINE void walk_python(struct walk* walk) {
-    struct scratch* scratch = walk->scratch;
-    struct weft_sample* sample = &scratch->sample;
-    const struct weft_python* python = &walk->process->python;
     no_python(walk);
-    if (!python->interpreters_head) {
-        return;
-    }
-    const uint64_t state = find_state(python, sample->thread_pointer, sample->tid);
-    if (!state) {
-        return;
-    }
-    const uint32_t at = add_piece(scratch, state, python->thread_size);
-    if (!at) {
-        sample->python_end = WEFT_END_UNREADABLE;
-        return;
-    }
-    sample->thread_state = state;
-    scratch->state = state;
-    scratch->block_size = 0;
-    scratch->block = 0;
-    scratch->end = WEFT_END_DEPTH;
-    uint64_t frame = *(uint64_t*)&scratch->bytes[(at + python->thread_frame) & (SCRATCH_BYTES - 1)];
-    if (python->cframe_frame != WEFT_ABSENT && frame) {
-        const uint32_t cframe = add_piece(scratch, frame, python->cframe_size);
-        frame = cframe ? *(uint64_t*)&scratch->bytes[(cframe + python->cframe_frame) & (SCRATCH_BYTES - 1)] : 0;
-    }
-    scratch->frame = frame;
-    loop(MOST_PYTHON, frame_step, walk, 0);
-    sample->python_end = scratch->end;
-    if (python->cframe_previous != WEFT_ABSENT) {
-        scratch->cframe = *(uint64_t*)&scratch->bytes[(at + python->thread_cframe) & (SCRATCH_BYTES - 1)];
-        loop(MOST_PYTHON, cframe_step, walk, 0);
+    if (walk->process->python.interpreters_head) {
+        find_states(walk);
+        loop(MOST_STATES, state_step, walk, 0);
     }
 }

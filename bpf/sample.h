@@ -8,7 +8,11 @@ enum {
     SCRATCH_SLACK = 1 << 10,  // what one write may take behind it
     CACHED_RULES = 1 << 14,
     WINDOW = 1 << 10,
+    MOST_STATES = 8,  // thread states of one thread
 };
+
+// DWARF's numbers of registers, and the pc.
+enum { RBX = 3, RBP = 6, RSP = 7, R12 = 12, R13 = 13, R14 = 14, R15 = 15, PC = 16 };
 
 struct cached_rule {
     uint64_t key;
@@ -37,9 +41,15 @@ struct scratch {
     uint8_t window[2 * WINDOW];
 
     // python.h
+    uint64_t interpreter;
+    uint64_t state;
+    uint64_t until;  // the thread state that the search ends at
+    uint64_t found[MOST_STATES];
+    uint32_t states;   // that were found
+    uint32_t is_main;  // the interpreter
+    uint32_t looks;    // at thread states
     uint64_t frame;
     uint64_t cframe;
-    uint64_t state;
     uint64_t block;  // what frames are read from, as a piece that is told anyway
     uint32_t block_size;
     uint32_t block_at;
@@ -59,7 +69,7 @@ MAP(rows, uint32_t);
 MAP(rules, struct weft_rule);
 MAP(scratches, struct scratch);  // by CPU
 MAP(caches, struct rule_cache);  // by CPU
-MAP(states, uint64_t);           // thread states by tid, where the interpreters' lists had to be searched
+MAP(states, struct weft_state);  // by tid
 MAP(lost, uint64_t);             // samples that found the ring full
 MAP(ring, struct weft_sample);
 

@@ -190,13 +190,16 @@ void bind_python(nb::module_& module) {
     nb::class_<RuntimeAddresses>(module, "RuntimeAddresses")
         .def(
             "__init__",
-            [](RuntimeAddresses* self, Address interpreters_head, Address current_thread, Address gil) {
-                new (self) RuntimeAddresses{interpreters_head, current_thread, gil};
+            [](RuntimeAddresses* self, Address interpreters_head, Address current_thread, Address gil,
+               std::int64_t current_state) {
+                new (self) RuntimeAddresses{interpreters_head, current_thread, gil, current_state};
             },
-            nb::arg("interpreters_head"), nb::arg("current_thread") = 0, nb::arg("gil") = 0)
+            nb::arg("interpreters_head"), nb::arg("current_thread") = 0, nb::arg("gil") = 0,
+            nb::arg("current_state") = 0)
         .def_ro("interpreters_head", &RuntimeAddresses::interpreters_head)
         .def_ro("current_thread", &RuntimeAddresses::current_thread)
-        .def_ro("gil", &RuntimeAddresses::gil);
+        .def_ro("gil", &RuntimeAddresses::gil)
+        .def_ro("current_state", &RuntimeAddresses::current_state);
     nb::class_<PythonReader>(module, "PythonReader")
         .def(nb::init<nb::object, const nb::dict&, const RuntimeAddresses&>(), nb::arg("memory"), nb::arg("layout"),
              nb::arg("addresses"))

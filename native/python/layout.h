@@ -93,6 +93,8 @@ struct RuntimeAddresses {
     std::uint64_t interpreters_head = 0;  // address of the pointer to the first interpreter
     std::uint64_t current_thread = 0;     // address of the pointer to the thread state that holds the GIL, up to 3.11
     std::uint64_t gil = 0;                // address of the one GIL, up to 3.11 where known
+    // Where a thread keeps the address of the thread state that it has attached, from its thread pointer; 3.12 on, where known.
+    std::int64_t current_state = 0;
 };
 
 }  // namespace weft

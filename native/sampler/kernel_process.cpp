@@ -18,6 +18,7 @@ weft_python python_of(const PythonPlace& place) {
     const std::uint32_t p = layout.pointer_size;
     weft_python python{};
     python.interpreters_head = place.addresses.interpreters_head;
+    python.current_state = place.addresses.current_state;
     python.interp_next = layout.interp_next;
     python.interp_threads_head = layout.interp_threads_head;
     python.thread_next = layout.thread_next;
@@ -27,7 +28,10 @@ weft_python python_of(const PythonPlace& place) {
     python.thread_cframe = layout.thread_cframe;
     python.cframe_frame = layout.cframe_frame;
     python.cframe_previous = layout.cframe_previous;
-    python.cframe_size = std::max(end_of(layout.cframe_frame, p), end_of(layout.cframe_previous, p));
+    if (present(layout.cframe_frame)) {
+        const std::uint32_t end = std::max(end_of(layout.cframe_frame, p), end_of(layout.cframe_previous, p));
+        python.cframe_size = end - layout.cframe_frame;
+    }
     python.frame_previous = layout.frame_previous;
     python.frame_size = layout.frame_size;
     return python;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace weft {
 
@@ -31,13 +32,21 @@ bool KernelSample::parse(std::span<const std::byte> record) {
         } else if (piece.kind == WEFT_KERNEL) {
             kernel_ = record.first(piece.size);
         } else {
-            Frame& frame = frames_.emplace_back(piece.address, piece.kind == WEFT_CALLER);
+            Frame& frame = frames_.emplace_back(Frame{piece.address, piece.kind == WEFT_CALLER, {}});
             std::memcpy(&frame.told, record.data(), std::min<std::size_t>(piece.size, sizeof frame.told));
         }
         record = record.subspan(padded);
     }
-    // Of pieces that overlap, the bytes are the same.
-    std::ranges::stable_sort(pieces_, {}, &Piece::begin);
+    // Where pieces overlap, the bytes are the same: those that lie in others are left out. Of what is left, a piece that begins
+    // later ends later.
+    std::ranges::sort(pieces_, [](const Piece& a, const Piece& b) {
+        return a.begin != b.begin ? a.begin < b.begin : a.bytes.size() > b.bytes.size();
+    });
+    Address end = 0;
+    std::erase_if(pieces_, [&](const Piece& piece) {
+        const Address own_end = piece.begin + piece.bytes.size();
+        return own_end <= std::exchange(end, std::max(end, own_end));
+    });
     return true;
 }
 
@@ -73,7 +82,8 @@ void KernelSample::native(CodeMap& code, NativeStack& stack) const {
 KernelChain KernelSample::kernel() const {
     KernelChain chain;
     chain.count = std::min(kernel_.size() / sizeof(Address), chain.addresses.size());
-    std::memcpy(chain.addresses.data(), kernel_.data(), chain.count * sizeof(Address));
+    std::ranges::copy(kernel_.first(chain.count * sizeof(Address)),
+                      std::as_writable_bytes(std::span(chain.addresses)).begin());
     for (std::size_t i = 1; i < chain.count; ++i) {
         --chain.addresses[i];
     }
@@ -81,17 +91,13 @@ KernelChain KernelSample::kernel() const {
 }
 
 std::span<const std::byte> KernelSample::at(Address address) const {
-    auto after = std::ranges::upper_bound(pieces_, address, {}, &Piece::begin);
-    // Pieces are of 1 KiB at most, and a few of them lie in others: the longest rest counts.
-    std::span<const std::byte> best;
-    for (int i = 0; i < 8 && after != pieces_.begin(); ++i) {
-        --after;
-        const Address into = address - after->begin;
-        if (into < after->bytes.size() && after->bytes.size() - into > best.size()) {
-            best = after->bytes.subspan(into);
-        }
+    const auto after = std::ranges::upper_bound(pieces_, address, {}, &Piece::begin);
+    if (after == pieces_.begin()) {
+        return {};
     }
-    return best;
+    const Piece& piece = *std::prev(after);
+    const Address into = address - piece.begin;
+    return into < piece.bytes.size() ? piece.bytes.subspan(into) : std::span<const std::byte>();
 }
 
 ReadResult SampleMemory::read(Address address, void* to, std::size_t size) {

@@ -54,4 +54,9 @@ void KernelSide::forget(pid_t pid) {
     change(BPF_MAP_DELETE_ELEM, maps_.processes, static_cast<std::uint32_t>(pid), nullptr);
 }
 
+void KernelSide::remember_state(pid_t tid, Address state) {
+    const weft_state known{state, 0};
+    change(BPF_MAP_UPDATE_ELEM, maps_.states, static_cast<std::uint32_t>(tid), &known);
+}
+
 }  // namespace weft

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "abi.h"
+#include "memory/memory.h"
 #include "sampler/kernel_ring.h"
 
 namespace weft {
@@ -20,6 +21,7 @@ struct KernelMaps {
     int processes = -1;
     int others = -1;
     int caches = -1;  // an entry a CPU
+    int states = -1;
     std::uint32_t cpus = 0;
     std::size_t cache_bytes = 0;  // of each entry
 };
@@ -35,6 +37,9 @@ class KernelSide {
     void sample_others(bool native);
     void ignore(pid_t pid);  // takes no samples of it
     void forget(pid_t pid);  // it is one of the others
+
+    // The thread state of a thread in the main interpreter, which the kernel has not found, or has taken for another.
+    void remember_state(pid_t tid, Address state);
 
     KernelRing& ring() { return ring_; }
 

@@ -86,6 +86,13 @@ void Sampler::take_kernel_sample(SampledThread& thread) {
     const ThreadPosition position{head.thread_pointer, kernel_sample_.registers()};
     Look look = look_at(thread, position, stack_, &kernel_sample_);
     look.stat = kernel_sample_.stat();
+    // The kernel looks at the first of many threads only.
+    const auto state = std::ranges::find_if(thread.python.states, [&](const ThreadState& each) {
+        return each.interpreter_id == 0 && each.pthread == head.thread_pointer;
+    });
+    if (state != thread.python.states.end() && state->address != head.thread_state) {
+        kernel_side_->remember_state(thread.tid, state->address);
+    }
     note_kernel(kernel_sample_.kernel());
     look.at_ns = head.time_ns;
     holds_.add(head.walk_ns);

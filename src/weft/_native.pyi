@@ -42,13 +42,17 @@ class ImageMemory(Memory):
 class RuntimeAddresses:
     """Where one process keeps the roots; 0 where there is none."""
 
-    def __init__(self, interpreters_head: int, current_thread: int = 0, gil: int = 0) -> None: ...
+    def __init__(
+        self, interpreters_head: int, current_thread: int = 0, gil: int = 0, current_state: int = 0
+    ) -> None: ...
     @property
     def interpreters_head(self) -> int: ...
     @property
     def current_thread(self) -> int: ...
     @property
     def gil(self) -> int: ...
+    @property
+    def current_state(self) -> int: ...
 
 # A string of the target, undecoded: bytes a character (0: bytes of Python 2), the bytes, whether it was cut.
 _Text = tuple[int, bytes, bool]
@@ -173,7 +177,16 @@ class KernelMaps:
     """The maps that the sampler shares with the kernel's part of collector bpf: descriptors, and sizes in bytes."""
 
     def __init__(
-        self, *, ring: int, ring_bytes: int, processes: int, others: int, caches: int, cpus: int, cache_bytes: int
+        self,
+        *,
+        ring: int,
+        ring_bytes: int,
+        processes: int,
+        others: int,
+        caches: int,
+        states: int,
+        cpus: int,
+        cache_bytes: int,
     ) -> None: ...
 
 class ProcessFilter:

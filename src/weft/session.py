@@ -227,11 +227,13 @@ class _Recording:
             elapsed_s = self.elapsed_s
             self._symbolize()
             usage = resource.getrusage(resource.RUSAGE_SELF)
+            dropped = self.sampler.dropped
             self._capture.set_account(
                 {
                     "profiler_cpu_ns": int((usage.ru_utime + usage.ru_stime) * 1e9),
                     "recorded_ns": int(elapsed_s * 1e9),
-                    "samples_dropped": self.recorder.account.get("samples_dropped", 0) + self.sampler.dropped,
+                    "samples_dropped": self.recorder.account.get("samples_dropped", 0) + sum(dropped.values()),
+                    **{f"samples_dropped_cpu{cpu}": lost for cpu, lost in dropped.items()},
                 }
             )
             self._capture.set_meta("pacer", pacer_of(self._collector, self.recorder.account))

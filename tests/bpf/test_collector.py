@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import mmap
 import os
 import re
 import struct
@@ -13,10 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from interpreters import all_interpreters
 from privileges import ordinary
+from running import StartTarget
 from weft_command import assert_one_line, run_weft, running_weft, wait_until
 
-from weft import Capture
+from weft import Capture, Collector, Options, record_process
+from weft.collect.bpf import collector
 
 BUSY = "import time\nend = time.time() + 100\nwhile time.time() < end: sum(range(1000))"
 PROGRAM_BY_ID, MAP_BY_ID = 13, 14  # bpf(2): BPF_PROG_GET_FD_BY_ID, BPF_MAP_GET_FD_BY_ID
@@ -83,6 +87,22 @@ def test_account(busy: subprocess.Popen[bytes], tmp_path: Path) -> None:
     told = run_weft("report", path).stdout
     assert f"{account['stacks_in_kernel']:,} in the kernel" in told
     assert "bpf, paced by clocks of the CPUs\n" in told
+
+
+def test_dropped(start_target: StartTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a program that is kept to one CPU, and a ring with room for a few samples THEN those that found it full are
+    told, and that CPU with them."""
+    cpu = max(os.sched_getaffinity(0))
+    busy = start_target(all_interpreters()[-1], "crowd.py", 1)
+    os.sched_setaffinity(busy.pid, {cpu})
+    monkeypatch.setattr(collector, "_RING", 2 * mmap.PAGESIZE)
+    record_process(busy.pid, tmp_path / "x.weft", Options(2000, 1.0, collector=Collector.BPF))
+    with Capture(tmp_path / "x.weft") as capture:
+        account = capture.account()
+    by_cpu = {key: count for key, count in account.items() if key.startswith("samples_dropped_cpu")}
+    assert by_cpu == {f"samples_dropped_cpu{cpu}": account["samples_dropped"]}
+    assert account["samples_dropped"] > 0
+    assert account["samples_taken"] > 0
 
 
 @pytest.mark.serial

@@ -1,5 +1,5 @@
-// libFuzzer over CFI, code without CFI, tables and the unwinder: the input is a section of CFI, the bytes of code, and the
-// stack that is unwound through both.
+// libFuzzer over CFI, code without CFI, tables, the unwinder and the kernel's walk: the input is a section of CFI, the bytes of
+// code, and the stack that is unwound through both.
 //
 // The first byte tells the kind of section and how the rest is divided. test_fuzz_unwind.py builds and runs this; its
 // seeds are sections and code of real modules.
@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "host_kernel.h"
+#include "sampler/kernel_sample.h"
 #include "unwind/code_rule.h"
 #include "unwind/unwinder.h"
 
@@ -105,6 +107,32 @@ void check_code(Bytes code) {
     static_cast<void>(ends_in_call(code));
 }
 
+// The frames that the kernel's walk tells are the unwinder's; it tells all of them, or leaves the stack to the unwinder.
+void check_kernel(Words& words, CodeMap& map, const RegisterSet& registers, const NativeStack& own,
+                  bool all_registers) {
+    static HostKernel kernel;
+    static KernelSample sample;
+    static NativeStack told;
+    weft_process process = kernel_process(map, nullptr, true);
+    process.all_registers = all_registers ? 1 : 0;
+    kernel.tell(process, map);
+    check(sample.parse(kernel.tick(words, registers, 0)));
+    if (!sample.native_is_done()) {
+        return;
+    }
+    sample.native(map, told);
+    check(!told.frames.empty() && told.frames.size() <= own.frames.size());
+    for (std::size_t i = 0; i < told.frames.size(); ++i) {
+        const NativeFrame& one = own.frames[i];
+        const NativeFrame& other = told.frames[i];
+        check(one.pc == other.pc && one.stack_pointer == other.stack_pointer && one.is_return == other.is_return);
+        check(one.cfa == other.cfa || (told.loss == Loss::kDepth && &other == &told.frames.back()));
+        check(!all_registers || one.preserved == other.preserved);
+    }
+    check(told.loss == Loss::kDepth || told.frames.size() == own.frames.size());
+    check(told.loss == Loss::kDepth || (told.loss == Loss::kNone) == (own.loss == Loss::kNone));
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -161,6 +189,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const NativeFrame& frame : stack.frames) {
         check(frame.pc != 0 && (frame.cfa != 0 || &frame == &stack.frames.back()));
     }
+    check_kernel(words, map, registers, stack, (data[0] & 8) != 0);
     // Behind a gap at any frame it goes on.
     static NativeStack rest;
     rest.frames.clear();

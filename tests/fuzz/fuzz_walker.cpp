@@ -1,5 +1,5 @@
-// libFuzzer over the walker: a snapshot of a real interpreter, in which the input changes pointers, lengths, offsets of
-// the layout, roots, and which memory is there. All threads are listed and walked, all code objects and GILs read.
+// libFuzzer over the walker and the kernel's walk: a snapshot of a real interpreter, in which the input changes pointers, lengths,
+// offsets of the layout, roots, and which memory is there. All threads are listed and walked, all code objects and GILs read.
 //
 // WEFT_SNAPSHOTS names the snapshots, in the form of Snapshot.text() (snapshots.py), separated by colons. The first byte
 // of an input chooses one, the others are mutations of 8 bytes each. test_fuzz_walker.py builds and runs this.
@@ -16,10 +16,12 @@
 #include <string>
 #include <vector>
 
+#include "host_kernel.h"
 #include "memory/limited.h"
 #include "python/code.h"
 #include "python/frames.h"
 #include "python/runtime.h"
+#include "sampler/kernel_sample.h"
 
 namespace {
 
@@ -190,9 +192,48 @@ void check(bool holds, const char* what) {
     }
 }
 
+// The walker's frames of a thread, in memory whose code objects nobody has seen before.
+void walk_anew(FrameWalker& walker, const Layout& layout, Memory& of_thread, Memory& memory, const ThreadState& state,
+               PythonStack& stack) {
+    std::uint32_t next_code = 1;
+    CodeTable codes(layout, next_code);
+    codes.begin_sample();
+    LimitedMemory limited;
+    limited.begin(memory);
+    walker.walk(of_thread, limited, state, codes, stack);
+}
+
+// The kernel's walk along the frames of the thread that `state` is of. `as_laid_out`: the layout is the process's own.
+void check_kernel(HostKernel& kernel, const Layout& layout, Memory& memory, const ThreadState& state,
+                  FrameWalker& walker, bool as_laid_out) {
+    static KernelSample sample;
+    static CodeMap no_code;
+    static PythonStack own;
+    static PythonStack told;
+    check(sample.parse(kernel.tick(memory, {}, state.pthread)), "the kernel tells a sample");
+    check(sample.head().python_frames <= 2048, "the kernel's walk is bounded");
+    if (sample.head().thread_state != state.address) {
+        return;  // it has found another one of the same thread
+    }
+    SampleMemory then(sample, no_code, memory);
+    walk_anew(walker, layout, memory, memory, state, own);
+    walk_anew(walker, layout, then, memory, state, told);
+    // That a frame has been popped can be told by the one only, where chunks have changed.
+    if (as_laid_out && own.loss == Loss::kNone && told.loss != Loss::kBetween &&
+        sample.head().python_end == WEFT_END_WHOLE) {
+        const auto same = [](const auto& one, const auto& other) {
+            return one.anchor == other.anchor && one.end == other.end;
+        };
+        check(told.loss == Loss::kNone && told.frames == own.frames && told.callers == own.callers,
+              "the kernel tells the walker's frames");
+        check(told.anchor == own.anchor && std::ranges::equal(told.segments, own.segments, same),
+              "the kernel tells the walker's anchors");
+    }
+}
+
 // What the sampler and PythonReader do, over all threads; with what must hold of it whatever the memory says.
 void read_all(Memory& memory, const Runtime& runtime, CodeTable& codes, FrameWalker& walker,
-              const std::uint32_t& next_code) {
+              const std::uint32_t& next_code, bool as_laid_out) {
     constexpr std::size_t kWalks = 64;
     LimitedMemory limited;
     limited.begin(memory);
@@ -206,6 +247,9 @@ void read_all(Memory& memory, const Runtime& runtime, CodeTable& codes, FrameWal
     PythonStack stack;
     codes.begin_sample();
     threads.states.resize(std::min(threads.states.size(), kWalks));
+    static HostKernel kernel;
+    const PythonPlace place{runtime.layout(), runtime.addresses()};
+    kernel.tell(kernel_process({}, &place, false), {});
     for (const ThreadState& state : threads.states) {
         limited.begin(memory);
         walker.walk(limited, limited, state, codes, stack);
@@ -216,6 +260,7 @@ void read_all(Memory& memory, const Runtime& runtime, CodeTable& codes, FrameWal
             check(frame.code != 0 && frame.code < next_code, "a frame has a code that is known");
             check(frame.instruction >= -2 && frame.instruction <= 1 << 28, "an instruction is in range");
         }
+        check_kernel(kernel, runtime.layout(), memory, state, walker, as_laid_out);
     }
     for (const CodeDefinition& code : codes.take_definitions()) {
         check(code.line_table.size() <= 4 << 20, "a line table is bounded");
@@ -297,16 +342,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (std::size_t i = 0; i < early; ++i) {
         change(snapshot, mutations[i], layout, roots, memory);
     }
+    const bool as_laid_out = std::memcmp(&layout, &snapshot.layout, sizeof layout) == 0;
     std::uint32_t next_code = 1;
     const Runtime runtime(layout, roots);
     CodeTable codes(runtime.layout(), next_code);
     FrameWalker walker(runtime);
-    read_all(memory, runtime, codes, walker, next_code);
+    read_all(memory, runtime, codes, walker, next_code, as_laid_out);
     if (change_between) {
         for (std::size_t i = early; i < mutations.size(); ++i) {
             change(snapshot, mutations[i], layout, roots, memory);
         }
-        read_all(memory, runtime, codes, walker, next_code);
+        read_all(memory, runtime, codes, walker, next_code, as_laid_out);
     }
     return 0;
 }

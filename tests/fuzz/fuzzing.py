@@ -15,6 +15,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 NATIVE = HERE.parent.parent / "native"
+BPF = HERE.parent.parent / "bpf"
+HOST = HERE.parent / "bpf"
 # AddressSanitizer's stack frames are several times as large: a name of C++ that needs less than 2 MB took more than 8.
 STACK = 64 << 20
 SANITIZE = ["-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=undefined"]
@@ -42,13 +44,20 @@ class Harness:
     sources: Sequence[str]
     max_input: int
     flags: Sequence[str] = ()  # for the compiler
+    kernel: bool = False  # it runs the kernel's walk, too (tests/bpf/host_kernel.h)
 
     def build(self, clang: str, folder: Path) -> Path:
         """Compile it."""
         program = folder / Path(self.file).stem
         files = [HERE / self.file, *(NATIVE / source for source in self.sources)]
-        flags = ["-std=c++20", "-O2", "-g", *SANITIZE, "-I", NATIVE, *self.flags]
-        subprocess.run([clang, *flags, *files, "-o", program], check=True)
+        flags = ["-O2", "-g", *SANITIZE, "-I", NATIVE, *self.flags]
+        if self.kernel:
+            flags += ["-I", BPF, "-I", HOST]
+            files.append(folder / "host.o")
+            # BPF's loads need no alignment.
+            of_c = ["-x", "c", "-fno-sanitize=alignment", "-c", HOST / "host.c", "-o", files[-1]]
+            subprocess.run([clang, *flags, *of_c], check=True)
+        subprocess.run([clang, "-std=c++20", *flags, *files, "-o", program], check=True)
         return program
 
     def fuzz(self, program: Path, corpus: Path, limit: str, env: Mapping[str, str] | None = None) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""libFuzzer over CFI, code without CFI, tables and the unwinder, for a short while.
+"""libFuzzer over CFI, code without CFI, tables, the unwinder and the kernel's walk, for a short while.
 
 For longer: `python tests/fuzz/test_fuzz_unwind.py RUNS [FOLDER]`; the folder keeps what it learns, and any input that
 fails.
@@ -15,8 +15,13 @@ from weft.target.elf import ElfFile
 
 HARNESS = Harness(
     "fuzz_unwind.cpp",
-    [f"unwind/{name}.cpp" for name in ("cfi", "code_map", "code_rule", "rule", "stack_copy", "table", "unwinder")],
+    [
+        *(f"unwind/{name}.cpp" for name in ("cfi", "code_map", "code_rule", "kernel_table", "rule", "stack_copy")),
+        *("unwind/table.cpp", "unwind/unwinder.cpp", "python/runtime.cpp"),
+        *("sampler/kernel_process.cpp", "sampler/kernel_sample.cpp"),
+    ],
     1024,
+    kernel=True,
 )
 SEEDS = ("/lib64/ld-linux-x86-64.so.2", "/bin/true")
 # pushes, a call and the way back, as in CPython's perf trampolines; as hand-written kernels begin

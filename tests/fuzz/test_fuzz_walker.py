@@ -1,4 +1,4 @@
-"""libFuzzer over the walker, for a short while.
+"""libFuzzer over the walker and the kernel's walk, for a short while.
 
 Takes a clang with libFuzzer (Debian: clang and libclang-rt-dev). For longer: `python tests/fuzz/test_fuzz_walker.py
 RUNS [FOLDER]` gives every snapshot that many mutated inputs, and keeps what it learns, and any input that fails, in the
@@ -14,8 +14,12 @@ from fuzzing import Harness
 from snapshots import Snapshot, all_snapshots
 
 MUTATIONS = 16
-SOURCES = [f"python/{name}.cpp" for name in ("code", "frames", "runtime")]
-HARNESS = Harness("fuzz_walker.cpp", SOURCES, 1 + 8 * MUTATIONS)
+SOURCES = [
+    *(f"python/{name}.cpp" for name in ("code", "frames", "runtime")),
+    *(f"unwind/{name}.cpp" for name in ("cfi", "code_map", "code_rule", "kernel_table", "rule", "table")),
+    *("sampler/kernel_process.cpp", "sampler/kernel_sample.cpp"),
+]
+HARNESS = Harness("fuzz_walker.cpp", SOURCES, 1 + 8 * MUTATIONS, kernel=True)
 
 
 def texts(folder: Path) -> list[Path]:

@@ -75,7 +75,8 @@ class Sampler:
         """
         if collector is Collector.BPF and mode is Mode.GIL:
             raise CollectorError("collector bpf does not follow the GIL; for --mode gil use --collector ptrace")
-        self.dropped = 0  # samples for which the kernel found no room; known when stop() returns
+        # Samples for which the kernel found no room, by their CPU; known when stop() returns.
+        self.dropped: dict[int, int] = {}
         self._lock = threading.Lock()  # maps of code are told by several threads
         self._kernel = KernelCollector() if collector is Collector.BPF else None
         self._native = _native.Sampler(
@@ -143,7 +144,7 @@ class Sampler:
 
 def _place(runtime: Runtime) -> _native.PythonPlace:
     roots = runtime.addresses
-    addresses = _native.RuntimeAddresses(roots.interpreters_head, roots.current_thread, roots.gil)
+    addresses = _native.RuntimeAddresses(roots.interpreters_head, roots.current_thread, roots.gil, roots.current_state)
     return _native.PythonPlace(runtime.layout.numbers(), addresses)
 
 

@@ -201,24 +201,30 @@ class _Attempt:
             gils = {read_u64(self.memory, interpreter + layout.interp_gil) for interpreter in interpreters}
             for gil in gils:
                 assert layout.gil_last_holder is not None
-                self._gil_is_sane(gil, read_u64(self.memory, gil + layout.gil_last_holder), threads)
+                self._gil_is_sane(gil, read_u64(self.memory, gil + layout.gil_last_holder), interpreters, threads)
             return
         if not self.addresses.current_thread:
             return
         holder = read_u64(self.memory, self.addresses.current_thread)
-        if holder and holder not in threads:
+        if holder and not self._is_state(holder, interpreters, threads):
             raise _FailedError("the thread that holds the GIL is none of the interpreter's")
         if self.addresses.gil and layout.gil_locked is not None:
             locked = read_u32(self.memory, self.addresses.gil + layout.gil_locked)
             if locked != bool(holder):
                 raise _FailedError(f"the GIL is {locked:#x} while its holder is {holder:#x}")
 
-    def _gil_is_sane(self, gil: int, holder: int, threads: dict[int, bytes]) -> None:
+    def _is_state(self, address: int, interpreters: list[int], threads: dict[int, bytes]) -> bool:
+        """Whether it is a thread state: one that was listed, or that may lie behind those."""
+        if address in threads or len(threads) < _MAX_THREADS:
+            return address in threads
+        return read_u64(self.memory, address + self.layout.thread_interp) in interpreters
+
+    def _gil_is_sane(self, gil: int, holder: int, interpreters: list[int], threads: dict[int, bytes]) -> None:
         assert self.layout.gil_locked is not None
         locked = read_u32(self.memory, gil + self.layout.gil_locked)
         if locked not in (0, 1):
             raise _FailedError(f"the GIL's lock is {locked:#x}, neither 0 nor 1")
-        if locked and holder not in threads:
+        if locked and not self._is_state(holder, interpreters, threads):
             raise _FailedError("the thread that holds the GIL is none of the interpreters'")
         if not locked and (not holder or holder % 8):
             # drop_gil (Python/ceval_gil.c) leaves the last holder; it may have been freed since.

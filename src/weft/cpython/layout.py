@@ -150,6 +150,7 @@ class RuntimeAddresses:
     interpreters_head: int
     current_thread: int = 0
     gil: int = 0
+    current_state: int = 0  # from the thread pointer
 
 
 @dataclass(frozen=True, slots=True)

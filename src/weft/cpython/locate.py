@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from weft.cpython.check import NotReadyError, prove
+from weft.cpython.current_state import current_state_offset
 from weft.cpython.debug_offsets import debug_offsets_version, layout_from_debug_offsets
 from weft.cpython.layout import Layout, RuntimeAddresses, Source, Version
 from weft.cpython.scan import find_heads, find_runtimes, find_version
@@ -170,6 +171,9 @@ def _prove_candidate(target: Target, candidate: _Candidate, mappings: list[Mappi
             except LayoutError as error:
                 failure = failure or error
             else:
+                if version >= (3, 12):
+                    offset = current_state_offset(target, candidate.image, layout, addresses.interpreters_head)
+                    addresses = replace(addresses, current_state=offset)
                 return Runtime(version, addresses, layout, source.name, candidate.image.module.path)
     raise failure or LayoutError(f"CPython {version} is there, but nothing in its memory looks like its interpreters")
 

@@ -15,7 +15,7 @@ _ET_REL = 1
 _SHF_EXECINSTR = 4
 _SHT_NOBITS, _SHT_SYMTAB, _SHT_DYNSYM = 8, 2, 11
 _OBJECTS, _FUNCTIONS = (1,), (2, 10)  # STT_OBJECT; STT_FUNC, STT_GNU_IFUNC
-_R_X86_64_RELATIVE = 8
+_R_X86_64_RELATIVE, _R_X86_64_DTPMOD64 = 8, 16
 _NT_GNU_BUILD_ID = 3
 
 SYMBOL = struct.Struct("<IBBHQQ")  # name, info, other, section, value, size
@@ -266,6 +266,12 @@ class ElfFile:
         for slot, info, addend in self._relocations():
             if info == _R_X86_64_RELATIVE:
                 yield slot, addend
+
+    def own_storage_slots(self) -> Iterator[int]:
+        """Yield the linked addresses of words that will tell the number of this file's own thread-local storage."""
+        for slot, info, _ in self._relocations():
+            if info == _R_X86_64_DTPMOD64:  # of no symbol
+                yield slot
 
     def _relocations(self) -> Iterator[tuple[int, int, int]]:
         for name in (".rela.plt", ".rela.dyn"):

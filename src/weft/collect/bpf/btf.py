@@ -77,6 +77,8 @@ def extensions(btf: bytes, ext: bytes) -> tuple[Records, Records, Records]:
     def records(offset: int, size: int) -> Records:
         at = begin + offset
         end = at + size
+        if size == 0:
+            return Records(0, {})
         (record,) = struct.unpack_from("<I", ext, at)
         at += 4
         found: dict[str, list[bytes]] = {}

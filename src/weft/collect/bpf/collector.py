@@ -34,7 +34,7 @@ class KernelCollector:
                 "rules": Map(MapKind.ARRAY, 4, _native.BPF_RULES * program.size_of("weft_rule"), 1, MMAPABLE),
                 "scratches": Map(MapKind.ARRAY, 4, program.size_of("scratch"), cpus),
                 "caches": Map(MapKind.ARRAY, 4, cache, cpus),
-                "states": Map(MapKind.LRU_HASH, 4, 8, _THREADS),
+                "states": Map(MapKind.LRU_HASH, 4, program.size_of("weft_state"), _THREADS),
                 "lost": Map(MapKind.PER_CPU_ARRAY, 4, 8, 1),
                 "ring": Map(MapKind.RING, 0, 0, _RING),
             }
@@ -51,6 +51,7 @@ class KernelCollector:
             processes=self._maps["processes"].descriptor,
             others=self._maps["others"].descriptor,
             caches=self._maps["caches"].descriptor,
+            states=self._maps["states"].descriptor,
             cpus=cpus,
             cache_bytes=cache,
         )
@@ -67,10 +68,10 @@ class KernelCollector:
                     ) from error
 
     @property
-    def lost(self) -> int:
-        """Samples that found no room in the ring."""
+    def lost(self) -> dict[int, int]:
+        """Samples that found no room in the ring, by the CPU that they were taken on; of CPUs that have lost some."""
         counts = self._maps["lost"][struct.pack("<I", 0)]
-        return sum(struct.unpack(f"<{len(counts) // 8}Q", counts))
+        return {cpu: lost for cpu, lost in enumerate(struct.unpack(f"<{len(counts) // 8}Q", counts)) if lost}
 
     def stop(self) -> None:
         """Let no more samples come."""

@@ -102,7 +102,7 @@ class Map(File):
         _bpf(_MAP_UPDATE, self._entry(key))
 
     def __delitem__(self, key: bytes) -> None:
-        _bpf(_MAP_DELETE, self._entry(key))
+        _bpf(_MAP_DELETE, self._entry(key)[:16])  # it takes no value
 
     def mapped(self) -> mmap.mmap:
         """Return the memory of an array that is MMAPABLE."""

@@ -1,0 +1,205 @@
+// The kernel's walk, compiled for the host, and our own walkers, over threads of a process that stand still.
+//
+//   compare_walks PID FILE
+//
+// FILE tells of the process, in lines of words:
+//   layout NAME NUMBER, address NAME NUMBER            as in tests/fuzz/snapshots.py
+//   code BEGIN END BIAS MODULE ANONYMOUS TABLE         TABLE: a file of UnwindTable.save(), or - for none
+//   eval_loop BEGIN END, stack_base BEGIN END
+// Then each line of standard input is a thread: its thread pointer, its registers, whether it is in the kernel. A line of
+// standard output answers it: "same", whether the kernel has followed the native frames to their end, numbers of native and of
+// Python frames; or "not the same: " and what differs.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+
+#include "host_kernel.h"
+#include "memory/process.h"
+#include "sampler/kernel_sample.h"
+#include "sampler/python_target.h"
+#include "weave/weave.h"
+
+namespace {
+
+using namespace weft;
+
+struct Description {
+    PythonPlace place;
+    CodeMap code;
+};
+
+std::shared_ptr<const UnwindTable> load_table(const std::string& path) {
+    static std::map<std::string, std::shared_ptr<const UnwindTable>> loaded;
+    std::ifstream file(path, std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+    auto& table = loaded[path];
+    if (table == nullptr) {
+        table = std::make_shared<const UnwindTable>(UnwindTable::load(bytes).value());
+    }
+    return table;
+}
+
+Description read_description(const char* path) {
+    Description told;
+    std::map<std::string, std::uint32_t*> fields;
+#define WEFT_FIELD(name) fields[#name] = &told.place.layout.name;
+    WEFT_LAYOUT_FIELDS(WEFT_FIELD)
+#undef WEFT_FIELD
+    RuntimeAddresses& roots = told.place.addresses;
+    std::map<std::string, std::uint64_t*> addresses = {{"interpreters_head", &roots.interpreters_head},
+                                                       {"current_thread", &roots.current_thread},
+                                                       {"gil", &roots.gil}};
+    std::ifstream file(path);
+    for (std::string line; std::getline(file, line);) {
+        std::istringstream words(line);
+        std::string kind;
+        std::string name;
+        Address begin = 0;
+        Address end = 0;
+        words >> kind;
+        if (kind == "layout") {
+            words >> name;
+            words >> *fields.at(name);
+        } else if (kind == "address") {
+            words >> name;
+            name == "current_state" ? words >> roots.current_state : words >> *addresses.at(name);
+        } else if (kind == "code") {
+            Address bias = 0;
+            std::uint32_t module = 0;
+            bool anonymous = false;
+            words >> begin >> end >> bias >> module >> anonymous >> name;
+            told.code.add(begin, end, bias, module, name == "-" ? nullptr : load_table(name), anonymous);
+        } else if (kind == "eval_loop") {
+            words >> begin >> end;
+            told.code.add_eval_loop(begin, end);
+        } else {
+            words >> begin >> end;
+            told.code.add_stack_base(begin, end);
+        }
+    }
+    return told;
+}
+
+std::string differs(const NativeStack& own, const NativeStack& kernels, bool with_registers) {
+    for (std::size_t i = 0; i < std::max(own.frames.size(), kernels.frames.size()); ++i) {
+        if (i >= own.frames.size() || i >= kernels.frames.size()) {
+            return "number of native frames";
+        }
+        const NativeFrame& one = own.frames[i];
+        const NativeFrame& other = kernels.frames[i];
+        if (one.pc != other.pc || one.stack_pointer != other.stack_pointer || one.cfa != other.cfa ||
+            one.is_return != other.is_return || (with_registers && one.preserved != other.preserved)) {
+            return "native frame " + std::to_string(i);
+        }
+    }
+    return own.loss == kernels.loss ? "" : "why the native stack ends";
+}
+
+std::string differs(const PythonStack& own, const PythonStack& kernels) {
+    const auto same = [](const Segment& one, const Segment& other) {
+        return one.anchor == other.anchor && one.end == other.end;
+    };
+    return own.frames != kernels.frames                                ? "Python frames"
+           : own.loss != kernels.loss                                  ? "why the Python stack ends"
+           : own.anchor != kernels.anchor                              ? "anchor"
+           : own.callers != kernels.callers                            ? "callers"
+           : !std::ranges::equal(own.segments, kernels.segments, same) ? "segments"
+                                                                       : "";
+}
+
+class Comparison {
+   public:
+    Comparison(pid_t pid, Description& told)
+        : memory_(pid),
+          code_(told.code),
+          process_(kernel_process(told.code, &told.place, true)),
+          python_(told.place.layout, told.place.addresses, next_code_),
+          own_weaver_(told.place.layout),
+          kernels_weaver_(told.place.layout) {
+        kernel_.tell(process_, code_);
+    }
+
+    std::string compare(const ThreadPosition& position, bool in_kernel) {
+        KernelSample sample;
+        if (!sample.parse(kernel_.tick(memory_, position.registers, position.pthread, in_kernel))) {
+            return "not the same: there is no sample";
+        }
+        SampleMemory then(sample, code_, memory_);
+        python_.look(memory_, thread_, position, own_stack_);
+        python_.look(memory_, thread_, position, kernels_stack_, &then);
+
+        own_words_.begin(memory_, position.stack_pointer());
+        kernels_words_.begin(then, position.stack_pointer());
+        unwind(own_words_, code_, position.registers, own_native_);
+        const bool done = sample.native_is_done();
+        if (done) {
+            sample.native(code_, kernels_native_);
+        } else {
+            unwind(kernels_words_, code_, position.registers, kernels_native_);
+        }
+        std::string what = differs(own_stack_, kernels_stack_);
+        what += what.empty() ? differs(own_native_, kernels_native_, !done || process_.all_registers) : "";
+        const std::size_t native = own_native_.frames.size();
+        own_weaver_.weave(own_stack_, own_native_, code_, own_words_, own_woven_);
+        kernels_weaver_.weave(kernels_stack_, kernels_native_, code_, kernels_words_, kernels_woven_);
+        if (what.empty() && own_woven_.frames != kernels_woven_.frames) {
+            what = "woven frames";
+        }
+        if (what.empty() && sample.kernel().count != (in_kernel ? 2 : 0)) {
+            what = "frames in the kernel";
+        }
+        std::ostringstream answer;
+        answer << (what.empty() ? "same" : "not the same: " + what + ";") << ' ' << done << ' ' << native << ' '
+               << own_stack_.frames.size();
+        return answer.str();
+    }
+
+   private:
+    ProcessMemory memory_;
+    CodeMap& code_;
+    weft_process process_;
+    std::uint32_t next_code_ = 1;
+    PythonTarget python_;
+    PythonThread thread_;
+    HostKernel kernel_;
+    Weaver own_weaver_;
+    Weaver kernels_weaver_;
+    PythonStack own_stack_;
+    PythonStack kernels_stack_;
+    NativeStack own_native_;
+    NativeStack kernels_native_;
+    StackCopy own_words_;
+    StackCopy kernels_words_;
+    WovenStack own_woven_;
+    WovenStack kernels_woven_;
+};
+
+}  // namespace
+
+int main(int count, char** words) {
+    if (count != 3) {
+        return 2;
+    }
+    Description told = read_description(words[2]);
+    Comparison comparison(static_cast<pid_t>(std::strtol(words[1], nullptr, 10)), told);
+    ThreadPosition position;
+    while (std::cin >> position.pthread) {
+        for (std::size_t i = 0; i < kRegisters; ++i) {
+            std::uint64_t value = 0;
+            std::cin >> value;
+            position.registers.set(static_cast<Register>(i), value);
+        }
+        bool in_kernel = false;
+        std::cin >> in_kernel;
+        std::cout << comparison.compare(position, in_kernel) << std::endl;
+    }
+    return 0;
+}

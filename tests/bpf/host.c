@@ -1,0 +1,99 @@
+// The helpers of the kernel that bpf/weft.bpf.c calls, and its maps, for one process with one thread.
+#include "host.h"
+
+#include <string.h>
+
+#include "weft.bpf.c"
+
+enum { PROCESS = 1000, THREAD = 1001, MOST_STEPS = 1 << 23 };
+
+static struct weft_host* host;
+static const struct weft_sample* told;
+static struct scratch scratch;
+static struct rule_cache cache;
+static struct task_struct task;
+static struct pt_regs user;
+
+static void* map_lookup(void* map, const void* key) {
+    const uint32_t number = *(const uint32_t*)key;
+    if (map == &processes) {
+        return number == PROCESS ? host->process : 0;
+    }
+    if (map == &tables) {
+        return host->table(host->self, number);
+    }
+    if (map == &states) {
+        return number == THREAD && host->state.state ? &host->state : 0;
+    }
+    // Arrays of one entry.
+    return number              ? 0
+           : map == &pages     ? (void*)host->pages
+           : map == &rows      ? (void*)host->rows
+           : map == &rules     ? (void*)host->rules
+           : map == &scratches ? (void*)&scratch
+           : map == &caches    ? (void*)&cache
+                               : 0;
+}
+
+static long map_update(void* map, const void* key, const void* value, uint64_t flags) {
+    if (map == &states && *(const uint32_t*)key == THREAD) {
+        memcpy(&host->state, value, sizeof host->state);
+    }
+    return 0;
+}
+
+// bpf_probe_read_user: what cannot be read becomes zeros.
+static long read_user(void* to, uint32_t size, uint64_t address) {
+    if (host->read(host->self, address, to, size)) {
+        memset(to, 0, size);
+        return -14;
+    }
+    return 0;
+}
+
+static long loop(uint32_t most, void* step, void* context, uint64_t flags) {
+    long (*const call)(uint32_t, void*) = step;
+    uint32_t index = 0;
+    while (index < most && index < MOST_STEPS && !call(index++, context)) {
+    }
+    return index;
+}
+
+static long kernel_stack(void* context, void* to, uint32_t size, uint64_t flags) {
+    const uint64_t addresses[] = {0xffffffff81000010, 0xffffffff81000020};
+    memcpy(to, addresses, sizeof addresses);
+    return sizeof addresses;
+}
+
+static long ring_output(void* map, void* data, uint64_t size, uint64_t flags) {
+    told = data;
+    return 0;
+}
+
+static uint64_t ktime_ns(void) { return 1; }
+static uint32_t cpu_number(void) { return 0; }
+static uint64_t current_pid_tgid(void) { return (uint64_t)PROCESS << 32 | THREAD; }
+static struct task_struct* current_task(void) { return &task; }
+static struct pt_regs* task_registers(struct task_struct* of) { return &user; }
+
+const struct weft_sample* weft_host_tick(struct weft_host* given, const struct weft_thread* thread) {
+    const uint64_t* from = thread->registers;
+    host = given;
+    told = 0;
+    task.thread.fsbase = thread->thread_pointer;
+    user.ax = from[0], user.dx = from[1], user.cx = from[2], user.bx = from[3];
+    user.si = from[4], user.di = from[5], user.bp = from[6], user.sp = from[7];
+    user.r8 = from[8], user.r9 = from[9], user.r10 = from[10], user.r11 = from[11];
+    user.r12 = from[12], user.r13 = from[13], user.r14 = from[14], user.r15 = from[15];
+    user.ip = from[16];
+    struct bpf_perf_event_data context = {0};
+    if (!thread->in_kernel) {
+        context.regs = user;
+        context.regs.cs = 3;
+        memset(&user, 0, sizeof user);
+    }
+    on_tick(&context);
+    return told;
+}
+
+void weft_host_forget_rules(void) { memset(&cache, 0, sizeof cache); }

@@ -1,0 +1,38 @@
+"""Computes in a subinterpreter: `inside.py ROUTE`. Runs on every version that can make one.
+
+  own    the main thread makes it and enters it, in `around`
+  other  the main thread makes it, and another thread enters it, in `around`
+
+The first line on stdout is {}, or {"missing": true} where this build makes none. Ends when stdin closes, or after a while.
+"""
+import json
+import sys
+import threading
+
+import stops_py3
+
+CODE = """
+import time
+def inside():
+    end = time.time() + 100
+    while time.time() < end:
+        sum(range(1000))
+inside()
+"""
+
+
+def around(run):
+    run()
+
+
+module = stops_py3.subinterpreters()
+print(json.dumps({} if module else {"missing": True}))
+sys.stdout.flush()
+if module:
+    run = stops_py3.in_subinterpreter(module, CODE)
+    if sys.argv[1] == "own":
+        around(run)
+    else:
+        thread = threading.Thread(target=around, args=(run,))
+        thread.start()
+        thread.join()

@@ -1,0 +1,84 @@
+"""Which thread states the kernel finds of a thread: of subinterpreters, without the GIL, among thousands."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import ziglang
+from interpreters import Interpreter, all_interpreters
+from recordings import account_of, record, stacks_of
+from running import TARGETS, StartTarget
+
+from weft import Collector
+
+RATE_HZ = 1000
+SECONDS = 1.5
+NEWER = [interpreter for interpreter in all_interpreters() if interpreter.minor >= (3, 10)]
+ALL = [interpreter for interpreter in all_interpreters() if interpreter.minor >= (3, 6)]
+
+
+def share_of(path: Path, *functions: str) -> float:
+    """How much of the stacks that hold the last of these functions hold all of them, in this order from the root."""
+    right = seen = 0
+    for sampled in stacks_of(path):
+        names = [frame.function for frame in sampled.frames]
+        if functions[-1] in names:
+            seen += sampled.ticks
+            right += sampled.ticks if [name for name in names if name in functions] == list(functions) else 0
+    assert seen > 50
+    return right / seen
+
+
+@pytest.mark.parametrize("collector", [Collector.PTRACE, Collector.BPF])
+@pytest.mark.parametrize("python", ALL, ids=lambda each: each.name)
+def test_a_subinterpreter(python: Interpreter, start_target: StartTarget, tmp_path: Path, collector: Collector) -> None:
+    """GIVEN a thread that has entered a subinterpreter and computes there THEN its stack is that of both."""
+    target = start_target(python, "inside.py", "own")
+    if "missing" in target.ready:
+        pytest.skip("this build makes no subinterpreters")
+    path = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, collector=collector)
+    assert share_of(path, "around", "inside") > 0.99
+
+
+@pytest.mark.parametrize("collector", [Collector.PTRACE, Collector.BPF])
+@pytest.mark.parametrize("python", NEWER, ids=lambda each: each.name)
+def test_a_subinterpreter_of_another_thread(
+    python: Interpreter, start_target: StartTarget, tmp_path: Path, collector: Collector
+) -> None:
+    """GIVEN a thread that computes in a subinterpreter that another has made, whose name it bears up to 3.12."""
+    target = start_target(python, "inside.py", "other")
+    if "missing" in target.ready:
+        pytest.skip("this build makes no subinterpreters")
+    path = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, collector=collector)
+    assert share_of(path, "around", "inside") > 0.99
+
+
+def test_one_of_many_threads(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
+    """GIVEN a program that computes in its first thread, and has made 700 others since, which wait THEN its stacks are
+    whole: its thread state is the last in the list."""
+    target = start_target(interpreter, "crowd.py", 700)
+    path = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, collector=Collector.BPF)
+    account = account_of(path)
+    assert account["stacks_in_kernel"] > 50
+    assert share_of(path, "main", "spin") > 0.99
+    assert account["stacks_truncated"] <= 0.01 * account["samples_taken"]
+
+
+def test_states_that_come_and_go(
+    interpreter: Interpreter, start_target: StartTarget, target_folder: Callable[[Interpreter], Path], tmp_path: Path
+) -> None:
+    """GIVEN a thread that Python did not make, and that gets a new thread state whenever it calls Python THEN its
+    stacks are of the thread state that it has."""
+    zig = Path(ziglang.__file__).with_name("zig")
+    library = target_folder(interpreter) / "foreign.so" if interpreter.chroot else tmp_path / "foreign.so"
+    flags = ["-target", "x86_64-linux-gnu.2.17", "-O1", "-shared", "-fPIC"]
+    subprocess.run([zig, "cc", *flags, TARGETS / "foreign.c", "-o", library], check=True)
+    target = start_target(interpreter, "foreign.py", interpreter.inside(library))
+    path = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, collector=Collector.BPF)
+    account = account_of(path)
+    assert share_of(path, "called") > 0.99
+    print(f"{interpreter.name}: {account['stacks_truncated']} of {account['samples_taken']} truncated")
+    assert account["stacks_truncated"] <= 0.05 * account["samples_taken"]
