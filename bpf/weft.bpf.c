@@ -69,6 +69,7 @@ SECTION("perf_event") int on_tick(struct bpf_perf_event_data* context) {
     sample->time_ns = begin_ns;
     sample->pid = pid;
     sample->tid = (uint32_t)ids;
+    sample->cpu = cpu;
     sample->thread_pointer = task->thread.fsbase;
     sample->cpu_ns = task->se.sum_exec_runtime;
     sample->delay_ns = task->sched_info.run_delay;

@@ -29,7 +29,11 @@ void Sampler::take_kernel_samples() {
         } else if (!thread->process.launching) {
             take_kernel_sample(*thread);
         }
+        kernel_side_->count_tick(kernel_sample_.head().cpu);
     });
+    // The clock begins anew each time: what has
+    // passed of a period is lost, half of one as a rule.
+    kernel_side_->draw_periods([this] { return drawn_period_ns() * 16 / 17; });
 }
 
 // The thread that kernel_sample_ is of; null: it is gone.

@@ -177,7 +177,16 @@ class KernelMaps:
     """The maps that the sampler shares with the kernel's part of collector bpf: descriptors, and sizes in bytes."""
 
     def __init__(
-        self, *, ring: int, ring_bytes: int, processes: int, caches: int, states: int, cpus: int, cache_bytes: int
+        self,
+        *,
+        ring: int,
+        ring_bytes: int,
+        processes: int,
+        caches: int,
+        states: int,
+        cpus: int,
+        cache_bytes: int,
+        clocks: Sequence[int],
     ) -> None: ...
 
 class Sampler:
