@@ -167,6 +167,8 @@ struct weft_sample {
     uint32_t python_end;
     uint32_t python_frames;
     uint32_t bytes;
+    uint32_t cpu;
+    uint32_t unused;
     uint64_t walk_ns;
     // The thread's account (struct sched_info, struct sched_entity): what it has run, which lags behind by up to a scheduler
     // tick; how long it has waited for a CPU; how often it was switched in.

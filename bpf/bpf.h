@@ -41,6 +41,7 @@ static long map_update(void* map, const void* key, const void* value, uint64_t f
 static uint64_t ktime_ns(void);
 static uint32_t cpu_number(void);
 static uint64_t current_pid_tgid(void);
+static long current_name(void* to, uint32_t size);
 static long kernel_stack(void* context, void* to, uint32_t size, uint64_t flags);
 static long read_user(void* to, uint32_t size, uint64_t address);
 static long ring_output(void* map, void* data, uint64_t size, uint64_t flags);

@@ -79,6 +79,7 @@ SECTION("perf_event") int on_tick(struct bpf_perf_event_data* context) {
     sample->time_ns = begin_ns;
     sample->pid = pid;
     sample->tid = (uint32_t)ids;
+    sample->cpu = cpu;
     current_name(sample->name, sizeof sample->name);
     sample->is_kernel_task = (task->flags & PF_KTHREAD) != 0;
     sample->thread_pointer = task->thread.fsbase;

@@ -1,6 +1,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
 
 #include "bindings/bindings.h"
 #include "bindings/convert.h"
@@ -173,11 +174,11 @@ void bind_sampler(nb::module_& module) {
         .def(
             "__init__",
             [](KernelMaps* self, int ring, std::size_t ring_bytes, int processes, int others, int caches,
-               int states, std::uint32_t cpus, std::size_t cache_bytes) {
-                new (self) KernelMaps{ring, ring_bytes, processes, others, caches, states, cpus, cache_bytes};
+               int states, std::uint32_t cpus, std::size_t cache_bytes, std::vector<int> clocks) {
+                new (self) KernelMaps{ring, ring_bytes, processes, others, caches, states, cpus, cache_bytes, std::move(clocks)};
             },
             nb::kw_only(), nb::arg("ring"), nb::arg("ring_bytes"), nb::arg("processes"), nb::arg("others"),
-            nb::arg("caches"), nb::arg("states"), nb::arg("cpus"), nb::arg("cache_bytes"));
+            nb::arg("caches"), nb::arg("states"), nb::arg("cpus"), nb::arg("cache_bytes"), nb::arg("clocks"));
     nb::class_<ProcessFilter>(module, "ProcessFilter")
         .def(
             "__init__",

@@ -20,6 +20,7 @@ void Sampler::take_kernel_samples() {
             ++batch_.account.samples_dropped;
             return;
         }
+        kernel_side_->count_tick(kernel_sample_.head().cpu);
         for (; next != changes_.end() && next->at_ns <= kernel_sample_.head().time_ns; ++next) {
             take_change(*next);
         }
@@ -28,6 +29,8 @@ void Sampler::take_kernel_samples() {
     for (; next != changes_.end(); ++next) {
         take_change(*next);
     }
+    // A clock begins anew each time: what has passed of a period is lost, half of one as a rule, of eight and a half.
+    kernel_side_->draw_periods([this] { return drawn_period_ns() * 16 / 17; });
 }
 
 void Sampler::take_change(const Change& change) {

@@ -1,6 +1,8 @@
 #include "sampler/kernel_side.h"
 
 #include <linux/bpf.h>
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -9,6 +11,8 @@
 namespace weft {
 
 namespace {
+
+constexpr std::uint32_t kTicksOfPeriod = 8;
 
 template <typename Pointer>
 std::uint64_t address_of(Pointer* pointer) {
@@ -52,6 +56,22 @@ void KernelSide::ignore(pid_t pid) {
 
 void KernelSide::forget(pid_t pid) {
     change(BPF_MAP_DELETE_ELEM, maps_.processes, static_cast<std::uint32_t>(pid), nullptr);
+}
+
+void KernelSide::count_tick(std::uint32_t cpu) {
+    if (cpu < ticks_.size()) {
+        ++ticks_[cpu];
+    }
+}
+
+void KernelSide::draw_periods(const std::function<std::uint64_t()>& draw) {
+    for (std::size_t cpu = 0; cpu < ticks_.size(); ++cpu) {
+        if (ticks_[cpu] >= kTicksOfPeriod) {
+            ticks_[cpu] = 0;
+            const std::uint64_t period_ns = draw();
+            ioctl(maps_.clocks[cpu], PERF_EVENT_IOC_PERIOD, &period_ns);
+        }
+    }
 }
 
 void KernelSide::remember_state(pid_t tid, Address state) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "abi.h"
 #include "memory/memory.h"
@@ -24,11 +25,13 @@ struct KernelMaps {
     int states = -1;
     std::uint32_t cpus = 0;
     std::size_t cache_bytes = 0;  // of each entry
+    std::vector<int> clocks;      // perf events, by their CPU; -1: it is offline
 };
 
 class KernelSide {
    public:
-    explicit KernelSide(const KernelMaps& maps) : maps_(maps), ring_(maps.ring, maps.ring_bytes) {}
+    explicit KernelSide(const KernelMaps& maps)
+        : maps_(maps), ring_(maps.ring, maps.ring_bytes), ticks_(maps.clocks.size()) {}
 
     // Samples of the process are taken from now on, by what is known of it now; its generation is given here. False: the kernel
     // has no room for it.
@@ -43,9 +46,16 @@ class KernelSide {
 
     KernelRing& ring() { return ring_; }
 
+    // A sample was taken at a tick of this CPU's clock.
+    void count_tick(std::uint32_t cpu);
+
+    // Gives clocks that have ticked a few times another period; `draw` tells it, in ns.
+    void draw_periods(const std::function<std::uint64_t()>& draw);
+
    private:
     KernelMaps maps_;
     KernelRing ring_;
+    std::vector<std::uint32_t> ticks_;  // by CPU, since its clock got its period
     std::uint16_t generation_ = 0;
 };
 

@@ -187,6 +187,7 @@ class KernelMaps:
         states: int,
         cpus: int,
         cache_bytes: int,
+        clocks: Sequence[int],
     ) -> None: ...
 
 class ProcessFilter:

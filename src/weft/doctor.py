@@ -218,7 +218,7 @@ def _kernel_frames(child: int) -> Check:
 def _collector_bpf() -> Check:
     try:
         check_bpf()
-        KernelCollector().close()
+        KernelCollector(1).close()
     except CollectorError as error:
         advice = "run weft as root for it; the default, --collector ptrace, does without"
         return Check("collector bpf", Verdict.WARNING, str(error), advice)

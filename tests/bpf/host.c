@@ -72,6 +72,10 @@ static long ring_output(void* map, void* data, uint64_t size, uint64_t flags) {
 
 static uint64_t ktime_ns(void) { return 1; }
 static uint32_t cpu_number(void) { return 0; }
+static long current_name(void* to, uint32_t size) {
+    memset(to, 0, size);
+    return 0;
+}
 static uint64_t current_pid_tgid(void) { return (uint64_t)PROCESS << 32 | THREAD; }
 static struct task_struct* current_task(void) { return &task; }
 static struct pt_regs* task_registers(struct task_struct* of) { return &user; }

@@ -17,7 +17,7 @@ from weft_command import wait_until
 
 from weft import _native
 from weft.collect.bpf import btf
-from weft.collect.bpf.kernel import Map, MapKind, load_btf, open_clock
+from weft.collect.bpf.kernel import Map, MapKind, enable_clock, load_btf, open_clock
 from weft.collect.bpf.program import Object
 from weft.errors import CollectorError
 from weft.target.elf import ElfFile
@@ -125,6 +125,8 @@ def told_by(program: Object, maps: dict[str, Map]) -> bytes:
     empty = maps["told_map"][bytes(4)]
     loaded = program.load("perf_event", maps)
     clocks = [open_clock(cpu, 1000, loaded) for cpu in os.sched_getaffinity(0)]
+    for clock in clocks:
+        enable_clock(clock)
     wait_until(lambda: maps["told_map"][bytes(4)] != empty, "it has run")
     for clock in clocks:
         clock.close()

@@ -44,13 +44,19 @@ def record(
 
 
 def record_as(
-    prefix: Sequence[str], pid: int, folder: Path, *, rate_hz: int, seconds: float, mode: Mode = Mode.WALL
+    prefix: Sequence[str],
+    pid: int,
+    folder: Path,
+    *,
+    rate_hz: int,
+    seconds: float,
+    mode: Mode = Mode.WALL,
+    collector: Collector = Collector.AUTO,
 ) -> Path:
     """The same, by a weft that another command runs."""
     path = folder / f"{pid}.weft"
-    run = run_weft(
-        "record", "-p", pid, "-d", seconds, "-r", rate_hz, "--mode", mode.name.lower(), "-o", path, prefix=prefix
-    )
+    how = ["-r", rate_hz, "--mode", mode.name.lower(), "--collector", collector.value]
+    run = run_weft("record", "-p", pid, "-d", seconds, *how, "-o", path, prefix=prefix)
     assert run.returncode == 0, run.stderr
     return path
 

@@ -16,7 +16,7 @@ from privileges import PERF_EVENT_OPEN, filtered
 from recordings import account_of, record, record_as, stacks_of
 from running import StartTarget
 
-from weft import Mode
+from weft import Collector, Mode
 
 SAMPLES = int(os.environ.get("WEFT_SHARES_SAMPLES", "4000"))
 RATE_HZ = 2000
@@ -55,13 +55,25 @@ def test_shares_are_right(
 
 
 @pytest.mark.serial
-@pytest.mark.parametrize(("clock", "prefix"), [("cpu", []), ("wall", filtered(PERF_EVENT_OPEN))], ids=["cpu", "wall"])
-def test_in_step(start_target: StartTarget, tmp_path: Path, clock: str, prefix: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("clock", "prefix", "collector"),
+    [
+        ("cpu", [], Collector.PTRACE),
+        ("wall", filtered(PERF_EVENT_OPEN), Collector.AUTO),
+        ("wall", [], Collector.BPF),
+    ],
+    ids=["cpu", "wall", "bpf"],
+)
+def test_in_step(
+    start_target: StartTarget, tmp_path: Path, clock: str, prefix: list[str], collector: Collector
+) -> None:
     """GIVEN two functions in turns as long as a period of ours, by the clock that paces us THEN each has its half, and
     no tick is left out."""
     rate_hz, seconds, whole = 1000, 3, 6
     target = start_target(all_interpreters()[-1], "rhythm.py", whole, 1 / rate_hz, clock)
-    capture = record_as(prefix, target.pid, tmp_path, rate_hz=rate_hz, seconds=seconds, mode=Mode.CPU)
+    capture = record_as(
+        prefix, target.pid, tmp_path, rate_hz=rate_hz, seconds=seconds, mode=Mode.CPU, collector=collector
+    )
     weights = {"first": 0, "second": 0}
     for sampled in stacks_of(capture):
         for function in {frame.function for frame in sampled.frames} & set(weights):
@@ -70,5 +82,6 @@ def test_in_step(start_target: StartTarget, tmp_path: Path, clock: str, prefix: 
     account = account_of(capture)
     shown, true = weights["first"] / sum(weights.values()), told["first"] / sum(told.values())
     assert abs(shown - true) < 5 * (0.25 / account["samples_taken"]) ** 0.5, (weights, told)
-    on_cpu = sum(told.values()) / whole if clock == "cpu" else 1  # of the time
+    by_cpu_time = clock == "cpu" or collector is Collector.BPF
+    on_cpu = sum(told.values()) / whole if by_cpu_time else 1  # of the time
     assert account["samples_wanted"] > 0.9 * on_cpu * seconds * rate_hz

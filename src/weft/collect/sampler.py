@@ -78,7 +78,7 @@ class Sampler:
         # Samples for which the kernel found no room, by their CPU; known when stop() returns.
         self.dropped: dict[int, int] = {}
         self._lock = threading.Lock()  # maps of code are told by several threads
-        self._kernel = KernelCollector() if collector is Collector.BPF else None
+        self._kernel = KernelCollector(rate_hz) if collector is Collector.BPF else None
         self._native = _native.Sampler(
             rate_hz,
             _native.Mode(mode.value),
@@ -89,7 +89,7 @@ class Sampler:
             machine=machine.native() if machine else None,
         )
         if self._kernel:
-            self._kernel.start(rate_hz)
+            self._kernel.start()
 
     def attach(
         self, pid: int, *, launching: bool = False, runtime: Runtime | None = None, code: _native.CodeMap | None = None

@@ -6,7 +6,7 @@ import struct
 from contextlib import suppress
 
 from weft import _native
-from weft.collect.bpf.kernel import MMAPABLE, File, Map, MapKind, open_clock, possible_cpus
+from weft.collect.bpf.kernel import MMAPABLE, File, Map, MapKind, enable_clock, open_clock, possible_cpus
 from weft.collect.bpf.program import Object
 from weft.collect.bpf.tables import KernelTables
 from weft.errors import CollectorError
@@ -20,7 +20,7 @@ _THREADS = 65536
 class KernelCollector:
     """Takes samples of the processes that it is told of, from start() to close(). CollectorError."""
 
-    def __init__(self) -> None:
+    def __init__(self, rate_hz: int) -> None:
         program = Object(_native.BPF_OBJECT)
         cpus = possible_cpus()
         cache = program.size_of("rule_cache")
@@ -43,7 +43,7 @@ class KernelCollector:
                 f"the kernel refuses BPF maps ({error.strerror}): collector bpf needs CAP_BPF and CAP_PERFMON, or root"
             ) from error
         self._program = program.load("perf_event", self._maps)
-        self._clocks: list[File] = []
+        self._clocks = self._open_clocks(rate_hz)
         self.tables = KernelTables(*(self._maps[name] for name in ("tables", "pages", "rows", "rules")))
         self.maps = _native.KernelMaps(
             ring=self._maps["ring"].descriptor,
@@ -54,18 +54,26 @@ class KernelCollector:
             states=self._maps["states"].descriptor,
             cpus=cpus,
             cache_bytes=cache,
+            clocks=[self._clocks[cpu].descriptor if cpu in self._clocks else -1 for cpu in range(cpus)],
         )
 
-    def start(self, rate_hz: int) -> None:
-        """Let the clocks of all CPUs tick."""
+    def _open_clocks(self, rate_hz: int) -> dict[int, File]:
+        """Clocks by their CPUs."""
+        clocks = {}
         for cpu in range(possible_cpus()):
             with suppress(ProcessLookupError):  # it is offline
                 try:
-                    self._clocks.append(open_clock(cpu, rate_hz, self._program))
+                    clocks[cpu] = open_clock(cpu, rate_hz, self._program)
                 except PermissionError as error:
                     raise CollectorError(
                         "the kernel refuses clocks of CPUs: collector bpf needs CAP_PERFMON"
                     ) from error
+        return clocks
+
+    def start(self) -> None:
+        """Let the clocks of all CPUs tick."""
+        for clock in self._clocks.values():
+            enable_clock(clock)
 
     @property
     def lost(self) -> dict[int, int]:
@@ -75,7 +83,7 @@ class KernelCollector:
 
     def stop(self) -> None:
         """Let no more samples come."""
-        for clock in self._clocks:
+        for clock in self._clocks.values():
             clock.close()
         self._clocks.clear()
 

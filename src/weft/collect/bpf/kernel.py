@@ -165,10 +165,14 @@ def _refused(what: str, error: OSError, log: bytes) -> CollectorError:
 
 
 def open_clock(cpu: int, rate_hz: int, program: File) -> File:
-    """Run the program at each tick of a CPU's clock, whatever is on that CPU. OSError."""
+    """Return a clock that runs the program at each tick, whatever is on that CPU, once it is enabled. OSError."""
     attributes = struct.pack("<IIQQQQQ", _TYPE_SOFTWARE, _ATTR_SIZE, _CPU_CLOCK, rate_hz, 0, 0, _DISABLED | _FREQUENCY)
     data = ctypes.create_string_buffer(attributes, _ATTR_SIZE)
     clock = File(_call(_PERF_EVENT_OPEN, data, -1, cpu, -1, _CLOSE_ON_EXEC))
     fcntl.ioctl(clock.descriptor, _IOC_SET_BPF, program.descriptor)
-    fcntl.ioctl(clock.descriptor, _IOC_ENABLE, 0)
     return clock
+
+
+def enable_clock(clock: File) -> None:
+    """Let a clock tick."""
+    fcntl.ioctl(clock.descriptor, _IOC_ENABLE, 0)
