@@ -59,7 +59,9 @@ MAP(rules, struct weft_rule);
 MAP(scratches, struct scratch);  // by CPU
 MAP(caches, struct rule_cache);  // by CPU
 MAP(states, uint64_t);           // thread states by tid, where the interpreters' lists had to be searched
-MAP(lost, uint64_t);             // samples that found the ring full
+MAP(threads, struct weft_thread);  // by their tid; empty where switches are not told
+MAP(rates, struct weft_rate);      // of samples at switches, by CPU
+MAP(lost, uint64_t);               // samples that found the ring full
 MAP(ring, struct weft_sample);
 
 INLINE void count_lost(void) {

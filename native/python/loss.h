@@ -35,6 +35,7 @@ namespace weft {
     X(kBehind, "recorder-behind")      /* batches were not written as fast as they came */                       \
     X(kGilMoved, "gil-moved")          /* mode gil: the GIL changed hands before the stop */                     \
     X(kNoRoom, "no-room")              /* collector bpf: the kernel has no room for another process */           \
+    X(kRingFull, "ring-full")          /* collector bpf: the ring had no room for the stack of a thread that left its CPU */ \
     X(kUnseen, "unseen")               /* time that a thread spent between samples, never caught */
 
 enum class Loss : std::uint8_t {

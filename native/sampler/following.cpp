@@ -182,8 +182,12 @@ SampledThread* Sampler::add_thread(SampledProcess& process, pid_t tid, SampledTh
         return nullptr;
     }
     const std::uint64_t now_ns = monotonic_ns();
-    auto thread = std::make_unique<SampledThread>(process, next_thread_++, tid,
-                                                  Timeline(options_.mode, period_ns_, now_ns, stat));
+    Timeline timeline(options_.mode, period_ns_, now_ns, stat);
+    if (tells_switches()) {
+        kernel_side_->tell_thread(tid, now_ns);
+        timeline = Timeline(period_ns_, now_ns);
+    }
+    auto thread = std::make_unique<SampledThread>(process, next_thread_++, tid, std::move(timeline));
     thread->trace = trace;
     thread->files = std::move(files);
     thread->name = read_thread_name(process.pid, tid);
@@ -368,10 +372,11 @@ void Sampler::end_thread(SampledThread& thread) {
     if (thread.trace == SampledThread::Trace::kInterrupted && !ending_) {
         process.losses.add(Loss::kExited, 1, 0);
     }
-    if (SchedStat stat; ending_ && thread.blocked && thread.files.read(stat) && stat == *thread.blocked) {
+    if (SchedStat stat; ending_ && !tells_switches() && thread.blocked && thread.files.read(stat) && stat == *thread.blocked) {
         thread.timeline.still_standing(now_ns);
     }
-    if (const std::uint64_t unseen = thread.timeline.end(now_ns); unseen != 0) {
+    const std::uint64_t unseen = tells_switches() ? end_told_thread(thread, now_ns) : thread.timeline.end(now_ns);
+    if (unseen != 0) {
         process.losses.add(Loss::kUnseen, 1, unseen);
     }
     collect(thread);

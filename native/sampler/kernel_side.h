@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 
 #include "abi.h"
@@ -21,6 +22,7 @@ struct KernelMaps {
     int ring = -1;
     std::size_t ring_bytes = 0;
     int processes = -1;
+    int threads = -1;  // -1: switches are not told
     int caches = -1;  // an entry a CPU
     std::uint32_t cpus = 0;
     std::size_t cache_bytes = 0;  // of each entry
@@ -34,6 +36,14 @@ class KernelSide {
     // has no room for it.
     bool tell(pid_t pid, weft_process& process);
     void forget(pid_t pid);
+
+    // Whether the kernel tells of threads that leave their CPU, and come back.
+    bool tells_switches() const { return maps_.threads >= 0; }
+    // The time of the thread counts from now on, if the kernel does not know it yet.
+    void tell_thread(pid_t tid, std::uint64_t now_ns);
+    void forget_thread(pid_t tid);
+    // What the kernel knows of it; none: it has ended.
+    std::optional<weft_thread> thread(pid_t tid) const;
 
     // Calls `on_record` for each sample since the last call.
     void take(const std::function<void(std::span<const std::byte>)>& on_record) { ring_.take(on_record); }

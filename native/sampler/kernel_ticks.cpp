@@ -10,7 +10,7 @@ void Sampler::tell_kernel(SampledProcess& process) {
     if (!kernel_side_ || process.launching) {
         return;
     }
-    weft_process told = kernel_process(process.code, process.python ? &process.place : nullptr, options_.native);
+    weft_process told = kernel_process(process.code, process.python ? &process.place : nullptr, options_.native, tells_switches());
     if (!kernel_side_->tell(process.pid, told)) {
         process.losses.add(Loss::kNoRoom, 1, 0);
     }
@@ -21,10 +21,21 @@ void Sampler::take_kernel_samples() {
         return;
     }
     kernel_side_->take([this](std::span<const std::byte> record) {
+        if (const std::optional<weft_return> told = return_of(record)) {
+            if (const auto found = by_tid_.find(static_cast<pid_t>(told->tid)); found != by_tid_.end()) {
+                ++batch_.account.stays;
+                take_return(*found->second, *told);
+            }
+            return;
+        }
         SampledThread* thread = kernel_sample_.parse(record) ? thread_of_kernel_sample() : nullptr;
         if (thread == nullptr) {
             ++batch_.account.samples_dropped;  // it has ended before anybody knew of it
-        } else if (!thread->process.launching) {
+        } else if (thread->process.launching) {
+            return;
+        } else if (kernel_sample_.head().record == WEFT_OUT) {
+            take_leaving(*thread);
+        } else {
             take_kernel_sample(*thread);
         }
     });
@@ -46,6 +57,10 @@ void Sampler::take_kernel_sample(SampledThread& thread) {
     check_later(thread, monotonic_ns() + kRingPauseNs);  // what has come since its sample is not known before that
     if (!is_due(thread, head.time_ns)) {
         return;
+    }
+    if (thread.off_cpu.away()) {
+        thread.off_cpu.is_not_there();  // where it was read; it did not stay there for long
+        thread.timeline.stand_no_more();
     }
     const ThreadPosition position{head.thread_pointer, kernel_sample_.registers()};
     Look look = look_at(thread, position, stack_, &kernel_sample_);

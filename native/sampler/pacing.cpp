@@ -85,6 +85,12 @@ void Sampler::check(SampledThread& thread, std::uint64_t now_ns, std::uint64_t m
     if (thread.trace == SampledThread::Trace::kInterrupted) {
         return;  // its stop is on the way
     }
+    if (tells_switches()) {
+        thread.next_check_ns = now_ns + kMaxPause;
+        if (const std::optional<Away>& away = thread.off_cpu.away(); away && !away->was_read) {
+            return;  // the kernel has told where, and will tell when it comes back
+        }
+    }
     SchedStat stat;
     if (!thread.files.read(stat)) {
         thread.next_check_ns = now_ns + kMaxPause;  // ending: its end will be reported, or seen by the next scan
@@ -92,10 +98,17 @@ void Sampler::check(SampledThread& thread, std::uint64_t now_ns, std::uint64_t m
     }
     if (thread.blocked && *thread.blocked == stat) {
         thread.timeline.still_standing(now_ns);
+        if (tells_switches()) {
+            return;
+        }
         thread.next_check_ns = now_ns + std::clamp((now_ns - thread.blocked_ns) / 10, period_ns_, kMaxPause);
         return;
     }
     thread.blocked.reset();
+    if (tells_switches()) {
+        thread.off_cpu.is_not_there();  // where it was when it was read
+        thread.timeline.stand_no_more();
+    }
     const ThreadActivity activity = thread.files.activity();
     if (activity.kind == ThreadActivity::Kind::kBlocked) {
         take_still(thread, stat, activity);
@@ -135,7 +148,9 @@ void Sampler::check_later(SampledThread& thread, std::uint64_t now_ns) {
     if (!own_clock_is_exact(thread)) {
         return;
     }
-    if (options_.mode == Mode::kCpu) {
+    if (tells_switches()) {
+        thread.next_check_ns = now_ns + kMaxPause;
+    } else if (options_.mode == Mode::kCpu) {
         thread.next_check_ns = now_ns + kSecond;  // whether its ticks still come
     } else if (now_ns >= thread.blocks_until_ns) {
         thread.next_check_ns = now_ns + kRestPeriods * period_ns_;

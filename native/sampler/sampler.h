@@ -3,6 +3,7 @@
 //   pacing.cpp     when a thread is due: its own CPU clock, and the ticks of the wall clock
 //   taking.cpp     one look at a thread that runs: stop or no stop, and read
 //   kernel_ticks.cpp  the same, where the kernel has looked
+//   kernel_switches.cpp  threads that leave their CPU: where they are, and for how long
 //   resting.cpp    one at a thread that is blocked
 //   weaving.cpp    what a look has seen: woven, and as a number
 //   late.cpp       the same, once its code is known
@@ -30,6 +31,7 @@
 #include <vector>
 
 #include "sampler/batch.h"
+#include "sampler/gil_blame.h"
 #include "sampler/holds.h"
 #include "sampler/kernel_sample.h"
 #include "sampler/kernel_side.h"
@@ -132,6 +134,18 @@ class Sampler {
     SampledThread* thread_of_kernel_sample();
     void take_kernel_sample(SampledThread& thread);
 
+    // kernel_switches.cpp
+    bool tells_switches() const { return kernel_side_ && kernel_side_->tells_switches(); }
+    static std::optional<weft_return> return_of(std::span<const std::byte> record);
+    void take_leaving(SampledThread& thread);
+    State state_of_leaving(const SampledThread& thread, Address& gil_holder);
+    void take_return(SampledThread& thread, const weft_return& told);
+    void give_stay(SampledThread& thread, const Stay& stay, std::uint64_t blocked_ns, std::uint64_t ready_ns);
+    void blame(SampledThread& thread, const Stay& stay, std::uint64_t weight_ns);
+    static void was_read_away(SampledThread& thread, State state, std::uint32_t stack, std::uint64_t seen_ns);
+    void share_stays(SampledThread& thread);
+    std::uint64_t end_told_thread(SampledThread& thread, std::uint64_t now_ns);
+
     // resting.cpp
     static bool switches_often(const SampledThread& thread, const Stillness& now);
     static RegisterSet registers_at_rest(const SampledThread& thread, const ThreadActivity& activity);
@@ -210,6 +224,7 @@ class Sampler {
     bool kernel_hidden_ = false;  // the thread of the last look was in the kernel, which did not tell where
     std::optional<KernelSide> kernel_side_;
     KernelSample kernel_sample_;
+    GilBlame gil_blame_;
     StackTable stacks_;
     PythonStack stack_;
     PythonStack second_look_;

@@ -157,6 +157,9 @@ class Batch:
     def standing(self) -> list[tuple[int, tuple[int, int, int] | None]]:
         """[(thread, (stack, state, since_ns) or None)]."""
     @property
+    def gil_waits(self) -> list[tuple[int, int, int, int, int]]:
+        """[(waiter, its stack, holder or 0, the stack of that or 0, weight_ns)], to be added to earlier ones."""
+    @property
     def losses(self) -> list[tuple[int, str, int, int]]:
         """[(process, reason, count, weight_ns)], totals."""
     @property
@@ -173,7 +176,15 @@ class KernelMaps:
     """The maps that the sampler shares with the kernel's part of collector bpf: descriptors, and sizes in bytes."""
 
     def __init__(
-        self, *, ring: int, ring_bytes: int, processes: int, caches: int, cpus: int, cache_bytes: int
+        self,
+        *,
+        ring: int,
+        ring_bytes: int,
+        processes: int,
+        threads: int,
+        caches: int,
+        cpus: int,
+        cache_bytes: int,
     ) -> None: ...
 
 class Sampler:

@@ -63,7 +63,7 @@ class Sampler:
             raise CollectorError("collector bpf does not follow the GIL; for --mode gil use --collector ptrace")
         self.dropped = 0  # samples for which the kernel found no room; known when stop() returns
         self._lock = threading.Lock()  # maps of code are told by several threads
-        self._kernel = KernelCollector() if collector is Collector.BPF else None
+        self._kernel = KernelCollector(switches=mode is Mode.WALL) if collector is Collector.BPF else None
         self._native = _native.Sampler(
             rate_hz,
             _native.Mode(mode.value),
@@ -116,11 +116,10 @@ class Sampler:
 
     def stop(self) -> None:
         """End the sampling and let go of every target. What is left comes as a last batch."""
-        if self._kernel:
-            self._kernel.stop()
         self._native.stop()
         with self._lock:
             if self._kernel:
+                self._kernel.stop()
                 self.dropped = self._kernel.lost
                 self._kernel.close()
                 self._kernel = None

@@ -1,4 +1,4 @@
-"""The kernel's part of collector bpf, while a recording lasts: its maps, its program, the clocks that it runs at."""
+"""The kernel's part of collector bpf, while a recording lasts: its maps, its programs, and what these run at."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ import struct
 from contextlib import suppress
 
 from weft import _native
-from weft.collect.bpf.kernel import MMAPABLE, File, Map, MapKind, open_clock, possible_cpus
+from weft.collect.bpf.kernel import (
+    MMAPABLE,
+    File,
+    Map,
+    MapKind,
+    ProgramKind,
+    attach,
+    open_clock,
+    possible_cpus,
+)
 from weft.collect.bpf.program import Object
 from weft.collect.bpf.tables import KernelTables
 from weft.errors import CollectorError
@@ -15,12 +24,16 @@ _RING = 16 << 20  # bytes
 # Of 34 KB each. Room that the kernel looks for when it is needed may not be found: in one piece, and without waiting.
 _PROCESSES = 512
 _THREADS = 65536
+_TRACEPOINTS = ("sched_switch", "sched_waking")
 
 
 class KernelCollector:
-    """Takes samples of the processes that it is told of, from start() to close(). CollectorError."""
+    """Takes samples of the processes that it is told of, from start() to close(). CollectorError.
 
-    def __init__(self) -> None:
+    switches: also of threads that leave their CPU.
+    """
+
+    def __init__(self, *, switches: bool = True) -> None:
         program = Object(_native.BPF_OBJECT)
         cpus = possible_cpus()
         cache = program.size_of("rule_cache")
@@ -34,6 +47,8 @@ class KernelCollector:
                 "scratches": Map(MapKind.ARRAY, 4, program.size_of("scratch"), cpus),
                 "caches": Map(MapKind.ARRAY, 4, cache, cpus),
                 "states": Map(MapKind.LRU_HASH, 4, 8, _THREADS),
+                "threads": Map(MapKind.HASH, 4, program.size_of("weft_thread"), _THREADS if switches else 1),
+                "rates": Map(MapKind.ARRAY, 4, program.size_of("weft_rate"), cpus),
                 "lost": Map(MapKind.PER_CPU_ARRAY, 4, 8, 1),
                 "ring": Map(MapKind.RING, 0, 0, _RING),
             }
@@ -41,24 +56,35 @@ class KernelCollector:
             raise CollectorError(
                 f"the kernel refuses BPF maps ({error.strerror}): collector bpf needs CAP_BPF and CAP_PERFMON, or root"
             ) from error
-        self._program = program.load("perf_event", self._maps)
-        self._clocks: list[File] = []
+        self._on_tick = program.load(ProgramKind.PERF_EVENT, "perf_event", self._maps)
+        self._at_tracepoints: dict[str, File] = {}
+        if switches:
+            for name in _TRACEPOINTS:
+                loaded = program.load(ProgramKind.RAW_TRACEPOINT, f"raw_tp/{name}", self._maps)
+                self._at_tracepoints[name] = loaded
+        self._running: list[File] = []  # what the programs run at
         self.tables = KernelTables(*(self._maps[name] for name in ("tables", "pages", "rows", "rules")))
         self.maps = _native.KernelMaps(
             ring=self._maps["ring"].descriptor,
             ring_bytes=_RING,
             processes=self._maps["processes"].descriptor,
+            threads=self._maps["threads"].descriptor if switches else -1,
             caches=self._maps["caches"].descriptor,
             cpus=cpus,
             cache_bytes=cache,
         )
 
     def start(self, rate_hz: int) -> None:
-        """Let the clocks of all CPUs tick."""
+        """Let the clocks of all CPUs tick, and the switches of threads be told."""
+        for name, program in self._at_tracepoints.items():
+            try:
+                self._running.append(attach(name, program))
+            except OSError as error:
+                raise CollectorError(f"the kernel refuses its tracepoint {name}: {error.strerror}") from error
         for cpu in range(possible_cpus()):
             with suppress(ProcessLookupError):  # it is offline
                 try:
-                    self._clocks.append(open_clock(cpu, rate_hz, self._program))
+                    self._running.append(open_clock(cpu, rate_hz, self._on_tick))
                 except PermissionError as error:
                     raise CollectorError(
                         "the kernel refuses clocks of CPUs: collector bpf needs CAP_PERFMON"
@@ -72,13 +98,14 @@ class KernelCollector:
 
     def stop(self) -> None:
         """Let no more samples come."""
-        for clock in self._clocks:
-            clock.close()
-        self._clocks.clear()
+        for each in self._running:
+            each.close()
+        self._running.clear()
 
     def close(self) -> None:
         """Take everything out of the kernel. The sampler must have ended."""
         self.stop()
-        self._program.close()
+        for program in (self._on_tick, *self._at_tracepoints.values()):
+            program.close()
         for each in self._maps.values():
             each.close()
