@@ -157,7 +157,7 @@ struct weft_times {
     uint64_t blocked_ns;  // waiting for anything else
     uint64_t lost_ns;     // of stays off the CPU whose stack found no room in the ring
     uint32_t lost;        // how many
-    uint32_t untold;      // stays off the CPU whose stack was not taken: those of a thread that switches too often for that
+    uint32_t untold;  // stays off the CPU whose stack was not taken: those of a thread that switches too often for that
 };
 
 // How often something happens: in this stretch of time, and in the one before it.

@@ -56,9 +56,9 @@ MAP(tables, struct weft_table);       // by their number
 MAP(pages, uint32_t);                 // one value with all of them; so of the next two
 MAP(rows, uint32_t);
 MAP(rules, struct weft_rule);
-MAP(scratches, struct scratch);  // by CPU
-MAP(caches, struct rule_cache);  // by CPU
-MAP(states, uint64_t);           // thread states by tid, where the interpreters' lists had to be searched
+MAP(scratches, struct scratch);    // by CPU
+MAP(caches, struct rule_cache);    // by CPU
+MAP(states, uint64_t);             // thread states by tid, where the interpreters' lists had to be searched
 MAP(threads, struct weft_thread);  // by their tid; empty where switches are not told
 MAP(rates, struct weft_rate);      // of samples at switches, by CPU
 MAP(lost, uint64_t);               // samples that found the ring full

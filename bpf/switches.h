@@ -5,11 +5,11 @@
 #include "sample.h"
 
 enum {
-    STRETCH = 26,           // 2 to this power of nanoseconds: 67 ms
-    OFTEN = 64,             // stacks in a stretch, of a thread
-    OFTEN_ON_CPU = 128,     // of all threads on a CPU
-    LONG_STAY = 1000000,    // ns; of such a stay, its end is told in any case
-    TASK_IS_DEAD = 0x80,    // TASK_DEAD (include/linux/sched.h)
+    STRETCH = 26,         // 2 to this power of nanoseconds: 67 ms
+    OFTEN = 64,           // stacks in a stretch, of a thread
+    OFTEN_ON_CPU = 128,   // of all threads on a CPU
+    LONG_STAY = 1000000,  // ns; of such a stay, its end is told in any case
+    TASK_IS_DEAD = 0x80,  // TASK_DEAD (include/linux/sched.h)
 };
 
 // How often it happens, this time included: in this stretch, or in the one before if that was more.
@@ -57,7 +57,8 @@ INLINE struct weft_thread* thread_at(const struct weft_process* process, uint32_
     return thread ? thread : new_thread(process, tid, now_ns);
 }
 
-INLINE void tell_times(const struct weft_thread* thread, uint32_t record, uint32_t tid, uint64_t left_ns, uint64_t woken_ns) {
+INLINE void tell_times(const struct weft_thread* thread, uint32_t record, uint32_t tid, uint64_t left_ns,
+                       uint64_t woken_ns) {
     struct weft_return told = {};
     told.record = record;
     told.tid = tid;

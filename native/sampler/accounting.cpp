@@ -149,7 +149,9 @@ void Sampler::lose(SampledThread& thread, Loss loss) {
     std::uint64_t weight = std::exchange(thread.gil_weight_ns, 0);
     if (options_.mode != Mode::kGil) {
         SchedStat stat = kernel_sample_.stat();  // which is of this thread, where switches are told
-        weight = tells_switches() || thread.files.read(stat) ? thread.timeline.skip_running(monotonic_ns(), stat, claim(thread, false)) : 0;
+        weight = tells_switches() || thread.files.read(stat)
+                     ? thread.timeline.skip_running(monotonic_ns(), stat, claim(thread, false))
+                     : 0;
     }
     thread.process.losses.add(loss, 1, weight);
 }

@@ -372,7 +372,8 @@ void Sampler::end_thread(SampledThread& thread) {
     if (thread.trace == SampledThread::Trace::kInterrupted && !ending_) {
         process.losses.add(Loss::kExited, 1, 0);
     }
-    if (SchedStat stat; ending_ && !tells_switches() && thread.blocked && thread.files.read(stat) && stat == *thread.blocked) {
+    if (SchedStat stat;
+        ending_ && !tells_switches() && thread.blocked && thread.files.read(stat) && stat == *thread.blocked) {
         thread.timeline.still_standing(now_ns);
     }
     const std::uint64_t unseen = tells_switches() ? end_told_thread(thread, now_ns) : thread.timeline.end(now_ns);

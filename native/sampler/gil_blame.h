@@ -17,7 +17,9 @@ namespace weft {
 class Doings {
    public:
     // At a tick, which stands for `weight_ns`.
-    void tick(std::uint64_t at_ns, std::uint64_t weight_ns, std::uint32_t stack) { add({at_ns, at_ns, weight_ns, stack}); }
+    void tick(std::uint64_t at_ns, std::uint64_t weight_ns, std::uint32_t stack) {
+        add({at_ns, at_ns, weight_ns, stack});
+    }
     // Off the CPU.
     void stay(std::uint64_t from_ns, std::uint64_t to_ns, std::uint32_t stack) {
         add({from_ns, to_ns, to_ns - from_ns, stack});

@@ -23,7 +23,7 @@ struct KernelMaps {
     std::size_t ring_bytes = 0;
     int processes = -1;
     int threads = -1;  // -1: switches are not told
-    int caches = -1;  // an entry a CPU
+    int caches = -1;   // an entry a CPU
     std::uint32_t cpus = 0;
     std::size_t cache_bytes = 0;  // of each entry
 };

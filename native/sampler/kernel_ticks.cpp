@@ -10,7 +10,8 @@ void Sampler::tell_kernel(SampledProcess& process) {
     if (!kernel_side_ || process.launching) {
         return;
     }
-    weft_process told = kernel_process(process.code, process.python ? &process.place : nullptr, options_.native, tells_switches());
+    weft_process told =
+        kernel_process(process.code, process.python ? &process.place : nullptr, options_.native, tells_switches());
     if (!kernel_side_->tell(process.pid, told)) {
         process.losses.add(Loss::kNoRoom, 1, 0);
     }

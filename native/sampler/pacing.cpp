@@ -85,11 +85,9 @@ void Sampler::check(SampledThread& thread, std::uint64_t now_ns, std::uint64_t m
     if (thread.trace == SampledThread::Trace::kInterrupted) {
         return;  // its stop is on the way
     }
-    if (tells_switches()) {
+    if (const std::optional<Away>& away = thread.off_cpu.away(); away && !away->was_read) {
         thread.next_check_ns = now_ns + kMaxPause;
-        if (const std::optional<Away>& away = thread.off_cpu.away(); away && !away->was_read) {
-            return;  // the kernel has told where, and will tell when it comes back
-        }
+        return;  // the kernel has told where, and will tell when it comes back
     }
     SchedStat stat;
     if (!thread.files.read(stat)) {
@@ -98,15 +96,16 @@ void Sampler::check(SampledThread& thread, std::uint64_t now_ns, std::uint64_t m
     }
     if (thread.blocked && *thread.blocked == stat) {
         thread.timeline.still_standing(now_ns);
-        if (tells_switches()) {
-            return;
-        }
         thread.next_check_ns = now_ns + std::clamp((now_ns - thread.blocked_ns) / 10, period_ns_, kMaxPause);
         return;
     }
     thread.blocked.reset();
-    if (tells_switches()) {
-        thread.off_cpu.is_not_there();  // where it was when it was read
+    if (thread.off_cpu.away()) {
+        take_kernel_samples();  // it has moved since it was read: perhaps that has been told by now
+        if (thread.off_cpu.away() && !thread.off_cpu.away()->was_read) {
+            return;
+        }
+        thread.off_cpu.is_not_there();
         thread.timeline.stand_no_more();
     }
     const ThreadActivity activity = thread.files.activity();
@@ -118,6 +117,9 @@ void Sampler::check(SampledThread& thread, std::uint64_t now_ns, std::uint64_t m
         return;
     }
     if (kernel_side_) {
+        if (tells_switches()) {
+            thread.next_check_ns = now_ns + kMaxPause;
+        }
         return;  // its samples come by themselves
     }
     if (thread.clock.valid()) {

@@ -75,8 +75,8 @@ void Sampler::take_still(SampledThread& thread, const SchedStat& before, const T
     }
     const bool in_gil = activity.syscall == SYS_futex && thread.process.python &&
                         thread.process.python->is_gil(activity.first_argument);
-    const State state = in_gil ? State::kGil
-                               : state_of({activity.syscall, activity.first_argument, activity.second_argument});
+    const State state =
+        in_gil ? State::kGil : state_of({activity.syscall, activity.first_argument, activity.second_argument});
     if (tells_switches()) {
         was_read_away(thread, state, stack, now_ns);
     } else {

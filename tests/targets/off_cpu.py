@@ -64,6 +64,10 @@ def reads():
         waits.append((begin, monotonic()))
 
 
+def pauses():
+    time.sleep(0.001)
+
+
 def locks():
     lock = threading.Lock()
 
@@ -79,7 +83,7 @@ def locks():
         lock.acquire()
         waits.append((begin, monotonic()))
         lock.release()
-        time.sleep(0.001)
+        pauses()
 
 
 def waits_for_gil():
