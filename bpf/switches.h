@@ -5,9 +5,11 @@
 #include "sample.h"
 
 enum {
-    STRETCH = 26,         // 2 to this power of nanoseconds: 67 ms
-    OFTEN = 64,           // stacks in a stretch, of a thread
-    OFTEN_ON_CPU = 128,   // of all threads on a CPU
+    STRETCH = 26,        // 2 to this power of nanoseconds: 67 ms
+    OFTEN = 64,          // switches of a thread in a stretch. Beyond it, stacks are taken of
+    SOME = 16,           // so many of them
+    OFTEN_ON_CPU = 128,  // the same, of all threads on a CPU
+    SOME_ON_CPU = 32,
     LONG_STAY = 1000000,  // ns; of such a stay, its end is told in any case
     TASK_IS_DEAD = 0x80,  // TASK_DEAD (include/linux/sched.h)
 };
@@ -29,10 +31,11 @@ INLINE uint32_t rate_of(struct weft_rate* rate, uint64_t now_ns) {
 INLINE uint32_t one_in(struct weft_thread* thread, uint64_t now_ns) {
     const uint32_t cpu = cpu_number();
     struct weft_rate* on_cpu = map_lookup(&rates, &cpu);
-    const uint32_t of_thread = rate_of(&thread->rate, now_ns) / OFTEN;
-    const uint32_t of_cpu = on_cpu ? rate_of(on_cpu, now_ns) / OFTEN_ON_CPU : 0;
-    const uint32_t most = of_thread > of_cpu ? of_thread : of_cpu;
-    return most ? most : 1;
+    const uint32_t of_thread = rate_of(&thread->rate, now_ns);
+    const uint32_t of_cpu = on_cpu ? rate_of(on_cpu, now_ns) : 0;
+    const uint32_t for_thread = of_thread > OFTEN ? of_thread / SOME : 1;
+    const uint32_t for_cpu = of_cpu > OFTEN_ON_CPU ? of_cpu / SOME_ON_CPU : 1;
+    return for_thread > for_cpu ? for_thread : for_cpu;
 }
 
 // A thread that was not known yet. If it is no older than what is known of its process, it has not been switched out before.
