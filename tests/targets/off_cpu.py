@@ -1,6 +1,6 @@
 """Waits in a way that is told as the argument, and logs each wait by its own clock (CLOCK_MONOTONIC, in ns).
 
-At the end of stdin it prints the waits, [[begin, end], ...].
+At the end of stdin it prints the waits, [[begin, end, function], ...].
 """
 
 import ctypes
@@ -47,6 +47,24 @@ def sleeps():
         begin = monotonic()
         time.sleep(0.03)
         waits.append((begin, monotonic()))
+
+
+def sleeps_long():
+    begin = monotonic()
+    time.sleep(0.0006)
+    waits.append((begin, monotonic(), "sleeps_long"))
+
+
+def sleeps_short():
+    begin = monotonic()
+    time.sleep(0.0001)
+    waits.append((begin, monotonic(), "sleeps_short"))
+
+
+def sleeps_often():
+    while True:
+        sleeps_long()
+        sleeps_short()
 
 
 def reads():
@@ -121,5 +139,5 @@ start(globals()[sys.argv[1]])
 print(json.dumps({"pid": os.getpid()}))
 sys.stdout.flush()
 sys.stdin.read()
-print(json.dumps({"waits": [[int(begin * 1e9), int(end * 1e9)] for begin, end in list(waits)]}))
+print(json.dumps({"waits": [[int(wait[0] * 1e9), int(wait[1] * 1e9)] + list(wait[2:] or sys.argv[1:2]) for wait in list(waits)]}))
 sys.stdout.flush()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from interpreters import Interpreter
-from recordings import NATIVE_LOSSES, losses_of, record, stacks_of
+from recordings import NATIVE_LOSSES, account_of, losses_of, record, stacks_of
 from running import StartTarget, Target
 from weft_command import run_weft
 
@@ -23,16 +23,23 @@ NEAR = 0.02
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can load BPF programs")
 
 
-def waited(target: Target, path: Path) -> float:
-    """Seconds that the target has waited while it was recorded, by its own clock."""
+def waited_in(target: Target, path: Path) -> dict[str, float]:
+    """Seconds that the target has waited while it was recorded, by its own clock; by function."""
     assert target.process.stdin is not None
     target.process.stdin.close()
     waits = target.next_line()["waits"]
     with Capture(path) as capture:
         begin = max(thread.start_ns for thread in capture.threads())
         end = capture.written_ns
-    parts = [min(until, end) - max(since, begin) for since, until in waits]
-    return sum(part for part in parts if part > 0) / 1e9
+    sums: dict[str, float] = {}
+    for since, until, function in waits:
+        sums[function] = sums.get(function, 0) + max(0, min(until, end) - max(since, begin)) / 1e9
+    return sums
+
+
+def waited(target: Target, path: Path) -> float:
+    """The same, in all."""
+    return sum(waited_in(target, path).values())
 
 
 def told(path: Path, function: str) -> dict[State, float]:
@@ -62,6 +69,20 @@ def test_waits(
     assert set(losses_of(path)) <= {"unseen", "late", *NATIVE_LOSSES}
 
 
+def test_often(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
+    """GIVEN a thread that sleeps too often for a stack each time, in two functions THEN the sum is exact all the same, and
+    each function's part is near to what the thread's own clock says."""
+    target = start_target(interpreter, "off_cpu.py", "sleeps_often")
+    path = record(target.pid, tmp_path, rate_hz=200, seconds=SECONDS, collector=Collector.BPF)
+    parts = waited_in(target, path)
+    sums = {name: told(path, name) for name in parts}
+    away = {name: each[State.SLEEPING] + each[State.RUNNABLE] for name, each in sums.items()}
+    assert account_of(path)["stays_estimated"] > 100
+    assert sum(away.values()) == pytest.approx(sum(parts.values()), rel=NEAR)
+    for name, truth in parts.items():
+        assert away[name] == pytest.approx(truth, rel=0.2), (away, parts)
+
+
 def blames(path: Path) -> list[Blame]:
     with Capture(path) as capture:
         return blame(capture, Profile.from_capture(capture, View(idle=True, all_frames=True)))
@@ -69,8 +90,8 @@ def blames(path: Path) -> list[Blame]:
 
 @pytest.mark.parametrize("holder", ["asleep", "at_work"])
 def test_gil(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path, holder: str) -> None:
-    """GIVEN a thread that waits for the GIL while C code holds it, which sleeps or computes THEN so long is told, and the
-    function that called the C code is blamed."""
+    """GIVEN a thread that waits for the GIL while C code holds it, asleep or at work THEN so long is told, and the function
+    that called the C code is blamed."""
     target = start_target(interpreter, "off_cpu.py", f"gil_{holder}")
     path = record(target.pid, tmp_path, rate_hz=200, seconds=SECONDS, collector=Collector.BPF)
     truth = waited(target, path)

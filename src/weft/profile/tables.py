@@ -17,9 +17,7 @@ ACTIVE = (State.RUNNING, State.RUNNABLE, State.GIL)  # what is shown unless bloc
 class View:
     """What of a recording is shown."""
 
-    idle: bool = (
-        False  # the time in which threads were blocked, too: active is running, ready to, or waiting for the GIL
-    )
+    idle: bool = False  # the time in which threads were blocked, too, and not only the states of ACTIVE
     all_frames: bool = False  # the interpreter's machinery, too
 
 
