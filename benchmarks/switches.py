@@ -2,8 +2,8 @@
 
     python -m benchmarks.switches [--seconds 4] [--rounds 3] [--switches 50000]
 
-Each round measures the program alone, and recorded by collector bpf: in mode wall, and in mode cpu, where switches are not
-looked at.
+Each round measures the program alone, and recorded by collector bpf: in mode wall, and in mode cpu, where switches
+are not looked at.
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ SampledThread* Sampler::add_thread(SampledProcess& process, pid_t tid, SampledTh
     }
     const std::uint64_t now_ns = monotonic_ns();
     Timeline timeline(options_.mode, period_ns_, now_ns, stat);
-    if (tells_switches()) {
+    if (kernel_side_ && kernel_side_->tells_switches()) {
         kernel_side_->tell_thread(tid, now_ns);
         timeline = Timeline(period_ns_, now_ns);
     }

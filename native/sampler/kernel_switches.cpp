@@ -135,8 +135,12 @@ void Sampler::share_stays(SampledThread& thread) {
 
 // The thread ends, or the recording. Returns the time that is in no sample and no stay.
 std::uint64_t Sampler::end_told_thread(SampledThread& thread, std::uint64_t now_ns) {
+    if (!kernel_side_) {
+        return 0;
+    }
+    KernelSide& kernel_side = *kernel_side_;
     // It may be away: so far, that is a stay too.
-    if (const std::optional<weft_thread> known = kernel_side_->thread(thread.tid); known && known->since_ns < now_ns) {
+    if (const std::optional<weft_thread> known = kernel_side.thread(thread.tid); known && known->since_ns < now_ns) {
         weft_return last{};
         last.record = WEFT_IN;
         last.every = known->every;
@@ -155,7 +159,7 @@ std::uint64_t Sampler::end_told_thread(SampledThread& thread, std::uint64_t now_
         }
         take_return(thread, last);
     }
-    kernel_side_->forget_thread(thread.tid);
+    kernel_side.forget_thread(thread.tid);
     share_stays(thread);
     batch_.account.stays_estimated += thread.off_cpu.untold();
     return thread.timeline.end_told(now_ns, thread.told.times.ran_ns) + thread.off_cpu.rest_ns();

@@ -1,6 +1,7 @@
 #include "sampler/off_cpu.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace weft {
@@ -18,7 +19,7 @@ class Parts {
         }
         done_ += part;
         const double share = std::min(1.0, done_ / whole_);
-        const auto until = std::min(sum_, static_cast<std::uint64_t>(share * static_cast<double>(sum_) + 0.5));
+        const auto until = std::min(sum_, static_cast<std::uint64_t>(std::llround(share * static_cast<double>(sum_))));
         return until - std::exchange(given_, until);
     }
     // What nobody could take.
@@ -41,7 +42,7 @@ OffCpu::Missing OffCpu::come_back(const weft_return& told, const Give& give) {
     blocked_ns_ += last_.blocked_ns - before.blocked_ns;
     ready_ns_ += last_.ready_ns - before.ready_ns;
     const std::optional<Away> away = std::exchange(away_, std::nullopt);
-    Stay stay{away.value_or(Away{}), told.left_ns, told.woken_ns, told.time_ns, std::max(1U, told.every)};
+    const Stay stay{away.value_or(Away{}), told.left_ns, told.woken_ns, told.time_ns, std::max(1U, told.every)};
     const bool all_told = last_.untold == before.untold;
     const bool has_own = stay.blocked_ns() <= blocked_ns_ && stay.ready_ns() <= ready_ns_;
     if (!away || away->seen_ns < told.left_ns || away->seen_ns > told.time_ns) {

@@ -19,25 +19,8 @@ bool only_for_time(const Wait& wait) {
     }
 }
 
-}  // namespace
-
-State state_of(const Wait& wait) {
-    if (only_for_time(wait)) {
-        return State::kSleeping;
-    }
-    switch (wait.system_call) {
-        case SYS_nanosleep:
-        case SYS_clock_nanosleep: return State::kSleeping;
-        case SYS_futex:
-        case SYS_futex_waitv:
-        case kFutexWait:
-        case SYS_flock:
-        case SYS_fcntl:  // none of its commands waits but those for locks
-        case SYS_semop:
-        case SYS_semtimedop: return State::kLock;
-        case SYS_vfork:
-        case SYS_clone:
-        case SYS_clone3: return State::kBlocked;  // for the exec of a child; the kernel does not let signals in
+bool is_io(std::int64_t system_call) {
+    switch (system_call) {
         case SYS_read:
         case SYS_write:
         case SYS_readv:
@@ -79,8 +62,31 @@ State state_of(const Wait& wait) {
         case SYS_mq_timedreceive:
         case SYS_mq_timedsend:
         case SYS_msgrcv:
-        case SYS_msgsnd: return State::kIo;
-        default: return wait.uninterruptible ? State::kIo : State::kBlocked;
+        case SYS_msgsnd: return true;
+        default: return false;
+    }
+}
+
+}  // namespace
+
+State state_of(const Wait& wait) {
+    if (only_for_time(wait)) {
+        return State::kSleeping;
+    }
+    switch (wait.system_call) {
+        case SYS_nanosleep:
+        case SYS_clock_nanosleep: return State::kSleeping;
+        case SYS_futex:
+        case SYS_futex_waitv:
+        case kFutexWait:
+        case SYS_flock:
+        case SYS_fcntl:  // none of its commands waits but those for locks
+        case SYS_semop:
+        case SYS_semtimedop: return State::kLock;
+        case SYS_vfork:
+        case SYS_clone:
+        case SYS_clone3: return State::kBlocked;  // for the exec of a child; the kernel does not let signals in
+        default: return wait.uninterruptible || is_io(wait.system_call) ? State::kIo : State::kBlocked;
     }
 }
 
