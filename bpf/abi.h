@@ -90,6 +90,12 @@ struct weft_python {
     uint32_t thread_cframe;
     uint32_t frame_previous;
     uint32_t frame_size;
+    // Where it stands who holds the GIL: in its own struct, which an interpreter has a pointer to, or (up to 3.11) in a variable.
+    uint64_t current_thread;  // address of the pointer to the thread state that holds it; 0: none is known
+    uint32_t thread_interp;
+    uint32_t interp_gil;
+    uint32_t gil_size;
+    uint32_t unused;
 };
 
 // A thread's state in the main interpreter, and the first of that interpreter's list when it was looked for; 0: it was not.
@@ -104,14 +110,16 @@ struct weft_range {
 };
 
 struct weft_process {
-    uint32_t sampled;  // 0: it is not
+    uint64_t told_ns;  // since when it is known
     uint32_t mappings;
     uint16_t generation;     // another one whenever anything of it changes
     uint16_t all_registers;  // those that functions preserve are wanted of each native frame
     // What is told of the stack of each activation, from its CFA down, in bytes; and the code of eval loops.
     uint32_t activation_bytes;
-    uint16_t native;  // native stacks are wanted
-    uint16_t eval_loops;
+    uint16_t native;    // native stacks are wanted
+    uint16_t switches;  // and those of threads that leave their CPU
+    uint32_t eval_loops;
+    uint32_t sampled;  // 0: it is not
     struct weft_range eval_loop[WEFT_EVAL_LOOPS];
     struct weft_python python;
     struct weft_mapping mapping[WEFT_MAPPINGS];  // by their begin; they do not overlap
@@ -149,15 +157,55 @@ struct weft_frame {
 };
 #define WEFT_SHORT_FRAME 16  // bytes of it, without the registers
 
+// How a thread's time has passed since began_ns, up to its last switch, to or from a CPU. The sum of all four is all of it.
+struct weft_times {
+    uint64_t began_ns;
+    uint64_t ran_ns;
+    uint64_t ready_ns;    // waiting for a CPU
+    uint64_t blocked_ns;  // waiting for anything else
+    uint64_t lost_ns;     // of stays off the CPU whose stack found no room in the ring
+    uint32_t lost;        // how many
+    uint32_t untold;  // stays off the CPU whose stack was not taken: those of a thread that switches too often for that
+};
+
+// How often something happens: in this stretch of time, and in the one before it.
+struct weft_rate {
+    uint32_t stretch;
+    uint32_t before;
+    uint32_t now;
+    uint32_t unused;
+};
+
+// What the kernel's part remembers of a thread.
+enum weft_place { WEFT_SOMEWHERE, WEFT_ON_CPU, WEFT_OFF_CPU };
+struct weft_thread {
+    struct weft_times times;
+    uint64_t since_ns;  // of its last switch
+    uint64_t woken_ns;  // when it was last woken
+    uint32_t place;     // enum weft_place
+    uint32_t why;       // off the CPU: the state that it is blocked in (TASK_*); 0: none, it could run on
+    uint32_t every;     // off the CPU: see weft_sample.every; 0: its stack was not told
+    uint32_t missed;    // off the CPU: its stack found no room in the ring
+    struct weft_rate rate;
+};
+
+// The records of the ring, by their first word.
+enum weft_record {
+    WEFT_TICK,  // a sample of a thread that runs
+    WEFT_OUT,   // one of a thread that is switched out
+    WEFT_IN,    // a thread is switched in: weft_return
+    WEFT_END,   // it has ended: weft_return, of which the times are told
+};
+
 // A sample. If the native walk comes to code that the kernel cannot unwind, the thread's stack is among the pieces, from its stack
 // pointer on, as far as WEFT_STACK: it is unwound in user mode then. Behind it: `bytes` of pieces.
 struct weft_sample {
-    uint64_t time_ns;  // of CLOCK_MONOTONIC
+    uint32_t record;
     uint32_t pid;
     uint32_t tid;
-    char name[16];            // of the thread, as prctl(PR_SET_NAME) has set it
-    uint32_t is_kernel_task;  // it has no user mode
-    uint32_t unused;
+    uint32_t every;    // WEFT_OUT: it was taken by chance, of one in so many
+    uint64_t time_ns;  // of CLOCK_MONOTONIC
+    char name[16];     // of the thread, as prctl(PR_SET_NAME) has set it
     uint64_t thread_pointer;
     uint64_t thread_state;  // in the main interpreter; 0: none was found
     uint64_t registers[WEFT_REGISTERS];
@@ -168,11 +216,27 @@ struct weft_sample {
     uint32_t python_frames;
     uint32_t bytes;
     uint32_t cpu;
-    uint32_t unused;
+    uint32_t is_kernel_task;  // it has no user mode
     uint64_t walk_ns;
     // The thread's account (struct sched_info, struct sched_entity): what it has run, which lags behind by up to a scheduler
-    // tick; how long it has waited for a CPU; how often it was switched in.
+    // tick; how long it has waited for a CPU; how often it was switched in. Where switches are told, the first is the time that
+    // it was on CPUs, without a lag.
     uint64_t cpu_ns;
     uint64_t delay_ns;
     uint64_t switches;
+    int64_t system_call;  // WEFT_OUT: that it is in; -1: none
+    uint32_t why;         // WEFT_OUT: weft_thread.why
+    uint32_t unused;
+};
+
+// A thread is back on a CPU.
+struct weft_return {
+    uint32_t record;
+    uint32_t pid;  // 0: not told
+    uint32_t tid;
+    uint32_t every;  // as in the sample with which it left; 0: there is none
+    uint64_t left_ns;
+    uint64_t woken_ns;  // from when on it waited for a CPU
+    uint64_t time_ns;
+    struct weft_times times;
 };

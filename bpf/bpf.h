@@ -25,11 +25,14 @@
 static void* (*const map_lookup)(void* map, const void* key) = (void*)1;
 static long (*const map_update)(void* map, const void* key, const void* value, uint64_t flags) = (void*)2;
 static uint64_t (*const ktime_ns)(void) = (void*)5;
+static long (*const map_delete)(void* map, const void* key) = (void*)3;
+static uint32_t (*const random_number)(void) = (void*)7;
 static uint32_t (*const cpu_number)(void) = (void*)8;
 static uint64_t (*const current_pid_tgid)(void) = (void*)14;
 static long (*const current_name)(void* to, uint32_t size) = (void*)16;
 static long (*const kernel_stack)(void* context, void* to, uint32_t size, uint64_t flags) = (void*)67;
 static long (*const read_user)(void* to, uint32_t size, uint64_t address) = (void*)112;
+static long (*const read_kernel)(void* to, uint32_t size, const void* address) = (void*)113;
 static long (*const ring_output)(void* map, void* data, uint64_t size, uint64_t flags) = (void*)130;
 static struct task_struct* (*const current_task)(void) = (void*)158;
 static struct pt_regs* (*const task_registers)(struct task_struct* task) = (void*)175;
@@ -42,6 +45,9 @@ static uint64_t ktime_ns(void);
 static uint32_t cpu_number(void);
 static uint64_t current_pid_tgid(void);
 static long current_name(void* to, uint32_t size);
+static long map_delete(void* map, const void* key);
+static uint32_t random_number(void);
+static long read_kernel(void* to, uint32_t size, const void* address);
 static long kernel_stack(void* context, void* to, uint32_t size, uint64_t flags);
 static long read_user(void* to, uint32_t size, uint64_t address);
 static long ring_output(void* map, void* data, uint64_t size, uint64_t flags);
@@ -51,6 +57,7 @@ static long loop(uint32_t most, void* step, void* context, uint64_t flags);
 #endif
 
 #define RING_NO_WAKEUP 1
+#define MAP_NO_EXIST 1
 
 #define PF_KTHREAD 0x00200000  // include/linux/sched.h
 
@@ -69,6 +76,8 @@ struct task_struct {
     struct sched_entity se;
     struct sched_info sched_info;
     struct thread_struct thread;
+    int pid;  // of the thread
+    uint64_t start_time;
 } RELOCATED;
 
 struct pt_regs {

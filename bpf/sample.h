@@ -67,10 +67,12 @@ MAP(tables, struct weft_table);       // by their number
 MAP(pages, uint32_t);                 // one value with all of them; so of the next two
 MAP(rows, uint32_t);
 MAP(rules, struct weft_rule);
-MAP(scratches, struct scratch);  // by CPU
-MAP(caches, struct rule_cache);  // by CPU
-MAP(states, struct weft_state);  // by tid
-MAP(lost, uint64_t);             // samples that found the ring full
+MAP(scratches, struct scratch);    // by CPU
+MAP(caches, struct rule_cache);    // by CPU
+MAP(states, struct weft_state);    // by tid
+MAP(threads, struct weft_thread);  // by their tid; empty where switches are not told
+MAP(rates, struct weft_rate);      // of samples at switches, by CPU
+MAP(lost, uint64_t);               // samples that found the ring full
 MAP(ring, struct weft_sample);
 
 INLINE void count_lost(void) {

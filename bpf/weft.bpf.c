@@ -1,13 +1,15 @@
-// The kernel's part of collector bpf: at each tick of the CPU's clock, the native and the Python stack of the thread that it
-// fell on. Nothing moves meanwhile: this runs on the thread itself.
+// The kernel's part of collector bpf: at each tick of the CPU's clock, and (switches.h) where a thread leaves its CPU, the native
+// and the Python stack of the thread. Nothing moves meanwhile: this runs on the thread itself.
 //
 // Python's frames are not understood here, only followed: their bytes are told as they are, and the walker of native/python
 // reads them as it reads any memory.
 #include "bpf.h"
 
+#include "gil.h"
 #include "native.h"
 #include "python.h"
 #include "sample.h"
+#include "switches.h"
 
 // The registers that the thread has in user mode: where it was interrupted, or entered the kernel.
 INLINE void take_registers(struct weft_sample* sample, const struct pt_regs* from) {
@@ -60,32 +62,78 @@ INLINE struct weft_process* find_process(uint32_t pid) {
     return process && process->sampled ? process : 0;
 }
 
-SECTION("perf_event") int on_tick(struct bpf_perf_event_data* context) {
-    const uint64_t begin_ns = ktime_ns();
-    const uint64_t ids = current_pid_tgid();
-    const uint32_t pid = ids >> 32;
-    struct weft_process* process = pid ? find_process(pid) : 0;  // 0: the CPU is idle
-    if (!process) {
-        return 0;
-    }
+// What a sample is built in, on this CPU. Ticks are interrupts, and switches happen where these are off: neither comes in the midst
+// of the other.
+INLINE int begin_walk(struct walk* walk, struct weft_process* process) {
     const uint32_t cpu = cpu_number();
-    struct scratch* scratch = map_lookup(&scratches, &cpu);
-    struct rule_cache* cache = map_lookup(&caches, &cpu);
-    if (!scratch || !cache) {
-        return 0;
-    }
-    struct weft_sample* sample = &scratch->sample;
-    struct task_struct* task = current_task();
-    sample->time_ns = begin_ns;
-    sample->pid = pid;
+    walk->process = process;
+    walk->scratch = map_lookup(&scratches, &cpu);
+    walk->cache = map_lookup(&caches, &cpu);
+    return walk->scratch && walk->cache;
+}
+
+INLINE void begin_sample(struct weft_sample* sample, struct task_struct* task, uint64_t now_ns, uint64_t ids) {
+    sample->time_ns = now_ns;
+    sample->pid = ids >> 32;
     sample->tid = (uint32_t)ids;
-    sample->cpu = cpu;
+    sample->cpu = cpu_number();
     current_name(sample->name, sizeof sample->name);
     sample->is_kernel_task = (task->flags & PF_KTHREAD) != 0;
     sample->thread_pointer = task->thread.fsbase;
     sample->cpu_ns = task->se.sum_exec_runtime;
     sample->delay_ns = task->sched_info.run_delay;
     sample->switches = task->sched_info.pcount;
+}
+
+// The walks, by the registers that are known. Nonzero: the ring has no room for what they have found.
+INLINE long tell_stacks(struct walk* walk, void* context) {
+    struct scratch* scratch = walk->scratch;
+    struct weft_sample* sample = &scratch->sample;
+    if (sample->is_kernel_task) {
+        no_native(walk);
+        no_python(walk);
+    } else {
+        walk_native(walk);
+        walk_python(walk);
+    }
+    if (sample->record == WEFT_OUT) {
+        tell_gil(scratch, &walk->process->python);
+    }
+    if (sample->in_kernel) {
+        add_kernel_stack(scratch, context);
+    }
+    if (sample->native_end >= WEFT_END_NO_RULE) {
+        copy_stack(walk);
+    }
+    sample->bytes = scratch->used;
+    sample->walk_ns = ktime_ns() - sample->time_ns;
+    const uint32_t used = scratch->used;
+    if (used > SCRATCH_BYTES || ring_output(&ring, sample, sizeof *sample + used, RING_NO_WAKEUP)) {
+        count_lost();
+        return 1;
+    }
+    return 0;
+}
+
+SECTION("perf_event") int on_tick(struct bpf_perf_event_data* context) {
+    const uint64_t now_ns = ktime_ns();
+    const uint64_t ids = current_pid_tgid();
+    const uint32_t pid = ids >> 32;
+    struct weft_process* process = pid ? find_process(pid) : 0;  // 0: the CPU is idle
+    struct walk walk;
+    if (!process || !begin_walk(&walk, process)) {
+        return 0;
+    }
+    struct weft_sample* sample = &walk.scratch->sample;
+    struct task_struct* task = current_task();
+    begin_sample(sample, task, now_ns, ids);
+    sample->record = WEFT_TICK;
+    sample->every = 1;
+    const uint32_t tid = (uint32_t)ids;
+    const struct weft_thread* thread = process->switches ? thread_at(process, tid, now_ns) : 0;
+    if (thread) {
+        sample->cpu_ns = thread->times.ran_ns + (now_ns - thread->since_ns);
+    }
     sample->in_kernel = (context->regs.cs & 3) == 0;
     take_registers(sample, &context->regs);
     // The verifier knows the context's registers and the task's as different things, which no one load may serve.
@@ -93,25 +141,65 @@ SECTION("perf_event") int on_tick(struct bpf_perf_event_data* context) {
     if (sample->in_kernel) {
         take_registers(sample, task_registers(task));
     }
-    struct walk walk = {process, scratch, cache};
-    if (sample->is_kernel_task) {
-        no_native(&walk);
-        no_python(&walk);
-    } else {
-        walk_native(&walk);
-        walk_python(&walk);
+    tell_stacks(&walk, context);
+    return 0;
+}
+
+// Its stack, as it leaves.
+INLINE void tell_leaving(struct weft_process* process, struct weft_thread* thread, uint64_t now_ns, uint64_t ids,
+                         void* context) {
+    struct walk walk;
+    if (!begin_walk(&walk, process)) {
+        return;
     }
-    if (sample->in_kernel) {
-        add_kernel_stack(scratch, context);
+    struct weft_sample* sample = &walk.scratch->sample;
+    struct task_struct* task = current_task();
+    begin_sample(sample, task, now_ns, ids);
+    sample->record = WEFT_OUT;
+    sample->every = thread->every;
+    sample->cpu_ns = thread->times.ran_ns;
+    sample->in_kernel = 1;
+    sample->why = thread->why;
+    const struct pt_regs* registers = task_registers(task);
+    take_registers(sample, registers);
+    sample->system_call = registers->orig_ax;
+    if (tell_stacks(&walk, context)) {
+        thread->every = 0;
+        thread->missed = 1;
     }
-    if (sample->native_end >= WEFT_END_NO_RULE) {
-        copy_stack(&walk);
+}
+
+// sched_switch: preempt, the thread that leaves (it still is the current one), the one that comes, the first one's state. That
+// is told since Linux 5.18; by now, the thread itself may have another one. Who is preempted could run on, whatever his state is.
+SECTION("raw_tp/sched_switch") int on_switch(struct arguments* context) {
+    const uint64_t preempted = context->values[0];
+    const uint64_t coming = context->values[2];
+    const uint64_t state = context->values[3];
+    const uint64_t now_ns = ktime_ns();
+    const uint64_t ids = current_pid_tgid();
+    const uint32_t pid = ids >> 32;
+    struct weft_process* process = pid ? find_process(pid) : 0;
+    if (process) {
+        const uint32_t why = preempted & 1 ? 0 : (uint32_t)state;
+        struct weft_thread* thread = leave(process, now_ns, (uint32_t)ids, why);
+        if (thread && thread->every) {
+            tell_leaving(process, thread, now_ns, ids, context);
+        }
     }
-    sample->bytes = scratch->used;
-    sample->walk_ns = ktime_ns() - begin_ns;
-    const uint32_t used = scratch->used;
-    if (used > SCRATCH_BYTES || ring_output(&ring, sample, sizeof *sample + used, RING_NO_WAKEUP)) {
-        count_lost();
+    const uint32_t tid = tid_of(coming);
+    struct weft_thread* thread = tid ? map_lookup(&threads, &tid) : 0;
+    if (thread) {
+        come_back(thread, tid, now_ns);
+    }
+    return 0;
+}
+
+// sched_waking: the thread.
+SECTION("raw_tp/sched_waking") int on_waking(struct arguments* context) {
+    const uint32_t tid = tid_of(context->values[0]);
+    struct weft_thread* thread = map_lookup(&threads, &tid);
+    if (thread) {
+        thread->woken_ns = ktime_ns();
     }
     return 0;
 }

@@ -97,6 +97,12 @@ nb::list standing(const Batch& batch) {
     });
 }
 
+nb::list gil_waits(const Batch& batch) {
+    return to_list(batch.gil_waits, [](const GilWait& row) {
+        return nb::make_tuple(row.waiter, row.waiter_stack, row.holder, row.holder_stack, row.weight_ns);
+    });
+}
+
 nb::list losses(const Batch& batch) {
     nb::list rows;
     for (const ProcessLosses& process : batch.losses) {
@@ -125,6 +131,8 @@ nb::dict account(const Batch& batch) {
     values["stacks_waiting"] = totals.stacks_waiting;
     values["stacks_still"] = totals.stacks_still;
     values["stacks_moving"] = totals.stacks_moving;
+    values["stays"] = totals.stays;
+    values["stays_estimated"] = totals.stays_estimated;
     values["kernel_stacks"] = totals.kernel_stacks;
     values["kernel_hidden"] = totals.kernel_hidden;
     values["native_whole"] = totals.native_whole;
@@ -173,12 +181,14 @@ void bind_sampler(nb::module_& module) {
     nb::class_<KernelMaps>(module, "KernelMaps")
         .def(
             "__init__",
-            [](KernelMaps* self, int ring, std::size_t ring_bytes, int processes, int others, int caches,
+            [](KernelMaps* self, int ring, std::size_t ring_bytes, int processes, int others, int threads, int caches,
                int states, std::uint32_t cpus, std::size_t cache_bytes, std::vector<int> clocks) {
-                new (self) KernelMaps{ring, ring_bytes, processes, others, caches, states, cpus, cache_bytes, std::move(clocks)};
+                new (self) KernelMaps{ring,   ring_bytes, processes, others,      threads,
+                                      caches, states,     cpus,      cache_bytes, std::move(clocks)};
             },
             nb::kw_only(), nb::arg("ring"), nb::arg("ring_bytes"), nb::arg("processes"), nb::arg("others"),
-            nb::arg("caches"), nb::arg("states"), nb::arg("cpus"), nb::arg("cache_bytes"), nb::arg("clocks"));
+            nb::arg("threads"), nb::arg("caches"), nb::arg("states"), nb::arg("cpus"), nb::arg("cache_bytes"),
+            nb::arg("clocks"));
     nb::class_<ProcessFilter>(module, "ProcessFilter")
         .def(
             "__init__",
@@ -198,6 +208,7 @@ void bind_sampler(nb::module_& module) {
         .def_prop_ro("stacks", &stacks)
         .def_prop_ro("runs", &runs)
         .def_prop_ro("standing", &standing)
+        .def_prop_ro("gil_waits", &gil_waits)
         .def_prop_ro("losses", &losses)
         .def_prop_ro("account", &account);
     using NoGil = nb::call_guard<nb::gil_scoped_release>;

@@ -127,6 +127,9 @@ void Sampler::account_running(SampledThread& thread, std::uint64_t now_ns, const
         thread.blocks_until_ns = now_ns + kBlocksPeriods * period_ns_;
     }
     const std::uint64_t over = thread.timeline.add_running(now_ns, look.stat, stack, claim(thread, !look.moving));
+    if (tells_switches() && thread.process.python) {
+        thread.doings.tick(now_ns, period_ns_, stack);
+    }
     if (over != 0) {
         add_late(thread, (over + period_ns_ / 2) / period_ns_, over);
     }
@@ -145,8 +148,10 @@ void Sampler::account_holder(SampledThread& thread, std::uint64_t now_ns, std::u
 void Sampler::lose(SampledThread& thread, Loss loss) {
     std::uint64_t weight = std::exchange(thread.gil_weight_ns, 0);
     if (options_.mode != Mode::kGil) {
-        SchedStat stat;
-        weight = thread.files.read(stat) ? thread.timeline.skip_running(monotonic_ns(), stat, claim(thread, false)) : 0;
+        SchedStat stat = kernel_sample_.stat();  // which is of this thread, where switches are told
+        weight = tells_switches() || thread.files.read(stat)
+                     ? thread.timeline.skip_running(monotonic_ns(), stat, claim(thread, false))
+                     : 0;
     }
     thread.process.losses.add(loss, 1, weight);
 }

@@ -53,6 +53,15 @@ struct StandingChange {
     std::optional<Standing> standing;  // none: it stands no more
 };
 
+// So long a thread waited for the GIL, in one stack, while another held it, in another stack. To be added to what was told before.
+struct GilWait {
+    std::uint32_t waiter = 0;
+    std::uint32_t waiter_stack = 0;
+    std::uint32_t holder = 0;        // 0: not known
+    std::uint32_t holder_stack = 0;  // 0: it was not sampled meanwhile
+    std::uint64_t weight_ns = 0;
+};
+
 struct ProcessLosses {
     std::uint32_t process = 0;
     Losses losses;
@@ -73,6 +82,8 @@ struct Account {
     std::uint64_t stacks_waiting = 0;    // while the thread provably waited for the CPU that its reader ran on
     std::uint64_t stacks_still = 0;      // while it provably was blocked
     std::uint64_t stacks_moving = 0;     // while it ran, or may have: two readings had to agree
+    std::uint64_t stays = 0;             // off the CPU, that the kernel told of
+    std::uint64_t stays_estimated = 0;   // of which it took no stack: their time is exact, where they were is estimated
     std::uint64_t kernel_stacks = 0;     // that show where in the kernel the thread was
     std::uint64_t kernel_hidden = 0;     // of threads that were in the kernel, which did not tell where
     // Of stacks that were woven:
@@ -102,6 +113,7 @@ struct Batch {
     std::vector<StackRow> stacks;
     std::vector<ThreadRuns> runs;
     std::vector<StandingChange> standing;
+    std::vector<GilWait> gil_waits;
     std::vector<ProcessLosses> losses;  // of the processes that had any
     Account account;
     bool finished = false;  // nothing more will come: every target has ended, or the sampler was stopped

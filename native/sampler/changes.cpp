@@ -1,5 +1,7 @@
 // What the kernel tells of processes and threads, for collector bpf.
 
+#include <utility>
+
 #include "sampler/sampler.h"
 
 namespace weft {
@@ -9,6 +11,8 @@ void Sampler::take_kernel_samples() {
     if (!kernel_side_) {
         return;
     }
+    // Of threads that end, the kernel tells the last switch behind their end.
+    const std::vector<pid_t> ended = std::exchange(ended_, {});
     // What has changed before the last of these samples is told by now.
     const std::uint64_t end = kernel_side_->ring().end();
     if (!sideband_->take(changes_)) {
@@ -16,11 +20,20 @@ void Sampler::take_kernel_samples() {
     }
     auto next = changes_.begin();
     kernel_side_->ring().take(end, [&](std::span<const std::byte> record) {
+        if (const std::optional<weft_return> told = return_of(record)) {
+            if (const auto found = by_tid_.find(static_cast<pid_t>(told->tid)); found != by_tid_.end()) {
+                ++batch_.account.stays;
+                take_return(*found->second, *told);
+            }
+            return;
+        }
         if (!kernel_sample_.parse(record)) {
             ++batch_.account.samples_dropped;
             return;
         }
-        kernel_side_->count_tick(kernel_sample_.head().cpu);
+        if (kernel_sample_.head().record == WEFT_TICK) {
+            kernel_side_->count_tick(kernel_sample_.head().cpu);
+        }
         for (; next != changes_.end() && next->at_ns <= kernel_sample_.head().time_ns; ++next) {
             take_change(*next);
         }
@@ -28,6 +41,11 @@ void Sampler::take_kernel_samples() {
     });
     for (; next != changes_.end(); ++next) {
         take_change(*next);
+    }
+    for (const pid_t tid : ended) {
+        if (const auto found = by_tid_.find(tid); found != by_tid_.end()) {
+            end_thread(*found->second);
+        }
     }
     // A clock begins anew each time: what has passed of a period is lost, half of one as a rule, of eight and a half.
     kernel_side_->draw_periods([this] { return drawn_period_ns() * 16 / 17; });
@@ -65,7 +83,7 @@ void Sampler::take_change(const Change& change) {
                     end_process(*process, -1);  // it was gone when it was met; of others the pidfd tells
                 }
             } else if (thread != by_tid_.end()) {
-                end_thread(*thread->second);
+                ended_.push_back(change.tid);
             }
             break;
         case Change::Kind::kMapped:
@@ -77,6 +95,9 @@ void Sampler::take_change(const Change& change) {
 }
 
 void Sampler::take_fork(const Change& change, SampledProcess* process) {
+    if (const auto before = by_tid_.find(change.tid); before != by_tid_.end() && std::erase(ended_, change.tid) != 0) {
+        end_thread(*before->second);  // whose number it has
+    }
     if (change.pid == change.parent) {
         if (process != nullptr && !options_.machine) {
             add_thread(*process, change.tid, SampledThread::Trace::kNot);

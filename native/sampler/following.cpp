@@ -113,6 +113,11 @@ SampledProcess* Sampler::find_process(pid_t pid) {
     return found == by_pid_.end() ? nullptr : found->second;
 }
 
+bool Sampler::is_known(pid_t tid, const SampledThread* thread) const {
+    const auto found = by_tid_.find(tid);
+    return found != by_tid_.end() && found->second == thread;
+}
+
 // Seizes every thread, also those that are made meanwhile: from then on the kernel hands us each new one. Threads that
 // cannot be had (another tracer holds them, or the first thread has ended before the others) are left out, unless it is
 // all of them.
@@ -186,8 +191,13 @@ SampledThread* Sampler::add_thread(SampledProcess& process, pid_t tid, SampledTh
         return nullptr;
     }
     const Beginning begin = since.value_or(Beginning{monotonic_ns(), stat});
-    auto thread = std::make_unique<SampledThread>(process, next_thread_++, tid,
-                                                  Timeline(options_.mode, period_ns_, begin.at_ns, begin.stat));
+    Timeline timeline(options_.mode, period_ns_, begin.at_ns, begin.stat);
+    if (tells_switches()) {
+        const std::uint64_t now_ns = monotonic_ns();
+        kernel_side_->tell_thread(tid, now_ns);
+        timeline = Timeline(period_ns_, now_ns);
+    }
+    auto thread = std::make_unique<SampledThread>(process, next_thread_++, tid, std::move(timeline));
     if (kernel_side_ && options_.mode == Mode::kCpu) {
         thread->next_check_ns = kNever;  // its samples come by themselves
     }
@@ -375,10 +385,12 @@ void Sampler::end_thread(SampledThread& thread) {
     if (thread.trace == SampledThread::Trace::kInterrupted && !ending_) {
         process.losses.add(Loss::kExited, 1, 0);
     }
-    if (SchedStat stat; ending_ && thread.blocked && thread.files.read(stat) && stat == *thread.blocked) {
+    if (SchedStat stat;
+        ending_ && !tells_switches() && thread.blocked && thread.files.read(stat) && stat == *thread.blocked) {
         thread.timeline.still_standing(now_ns);
     }
-    if (const std::uint64_t unseen = thread.timeline.end(now_ns); unseen != 0) {
+    const std::uint64_t unseen = tells_switches() ? end_told_thread(thread, now_ns) : thread.timeline.end(now_ns);
+    if (unseen != 0) {
         process.losses.add(Loss::kUnseen, 1, unseen);
     }
     collect(thread);

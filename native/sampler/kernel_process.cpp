@@ -34,14 +34,19 @@ weft_python python_of(const PythonPlace& place) {
     }
     python.frame_previous = layout.frame_previous;
     python.frame_size = layout.frame_size;
+    python.current_thread = place.addresses.current_thread;
+    python.thread_interp = layout.thread_interp;
+    python.interp_gil = layout.interp_gil;
+    python.gil_size = std::max(end_of(layout.gil_last_holder, p), end_of(layout.gil_locked, 4));
     return python;
 }
 
 }  // namespace
 
-weft_process kernel_process(const CodeMap& code, const PythonPlace* place, bool native) {
+weft_process kernel_process(const CodeMap& code, const PythonPlace* place, bool native, bool switches) {
     weft_process process{};
     process.sampled = 1;
+    process.switches = switches ? 1 : 0;
     process.native = native ? 1 : 0;
     for (const CodeMap::Mapped& mapped : code.mapped()) {
         if (process.mappings < WEFT_MAPPINGS) {

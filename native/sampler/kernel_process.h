@@ -7,7 +7,8 @@
 
 namespace weft {
 
-// `place`: where its Python is; null: it has none. `native`: native stacks are wanted.
-weft_process kernel_process(const CodeMap& code, const PythonPlace* place, bool native);
+// `place`: where its Python is; null: it has none. `native`: native stacks are wanted; `switches`: those of threads
+// that leave their CPU, too.
+weft_process kernel_process(const CodeMap& code, const PythonPlace* place, bool native, bool switches);
 
 }  // namespace weft

@@ -8,6 +8,8 @@
 
 #include <vector>
 
+#include "sampler/proc.h"
+
 namespace weft {
 
 namespace {
@@ -19,8 +21,9 @@ std::uint64_t address_of(Pointer* pointer) {
     return reinterpret_cast<std::uintptr_t>(pointer);
 }
 
-bool change(int command, int map, const std::uint32_t& key, const void* value) {
+bool change(int command, int map, const std::uint32_t& key, const void* value, std::uint64_t flags = BPF_ANY) {
     bpf_attr attributes{};
+    attributes.flags = flags;
     attributes.map_fd = static_cast<std::uint32_t>(map);
     attributes.key = address_of(&key);
     attributes.value = address_of(value);
@@ -39,6 +42,7 @@ bool KernelSide::tell(pid_t pid, weft_process& process) {
         generation_ = 1;
     }
     process.generation = generation_;
+    process.told_ns = monotonic_ns();
     return change(BPF_MAP_UPDATE_ELEM, maps_.processes, static_cast<std::uint32_t>(pid), &process);
 }
 
@@ -77,6 +81,23 @@ void KernelSide::draw_periods(const std::function<std::uint64_t()>& draw) {
 void KernelSide::remember_state(pid_t tid, Address state) {
     const weft_state known{state, 0};
     change(BPF_MAP_UPDATE_ELEM, maps_.states, static_cast<std::uint32_t>(tid), &known);
+}
+
+void KernelSide::tell_thread(pid_t tid, std::uint64_t now_ns) {
+    weft_thread thread{};
+    thread.times.began_ns = thread.since_ns = now_ns;
+    thread.place = WEFT_SOMEWHERE;
+    change(BPF_MAP_UPDATE_ELEM, maps_.threads, static_cast<std::uint32_t>(tid), &thread, BPF_NOEXIST);
+}
+
+void KernelSide::forget_thread(pid_t tid) {
+    change(BPF_MAP_DELETE_ELEM, maps_.threads, static_cast<std::uint32_t>(tid), nullptr);
+}
+
+std::optional<weft_thread> KernelSide::thread(pid_t tid) const {
+    weft_thread thread{};
+    const bool known = change(BPF_MAP_LOOKUP_ELEM, maps_.threads, static_cast<std::uint32_t>(tid), &thread);
+    return known ? std::optional(thread) : std::nullopt;
 }
 
 }  // namespace weft

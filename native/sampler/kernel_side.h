@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,7 +22,8 @@ struct KernelMaps {
     std::size_t ring_bytes = 0;
     int processes = -1;
     int others = -1;
-    int caches = -1;  // an entry a CPU
+    int threads = -1;  // -1: switches are not told
+    int caches = -1;   // an entry a CPU
     int states = -1;
     std::uint32_t cpus = 0;
     std::size_t cache_bytes = 0;  // of each entry
@@ -51,6 +53,14 @@ class KernelSide {
 
     // Gives clocks that have ticked a few times another period; `draw` tells it, in ns.
     void draw_periods(const std::function<std::uint64_t()>& draw);
+
+    // Whether the kernel tells of threads that leave their CPU, and come back.
+    bool tells_switches() const { return maps_.threads >= 0; }
+    // The time of the thread counts from now on, if the kernel does not know it yet.
+    void tell_thread(pid_t tid, std::uint64_t now_ns);
+    void forget_thread(pid_t tid);
+    // What the kernel knows of it; none: it has ended.
+    std::optional<weft_thread> thread(pid_t tid) const;
 
    private:
     KernelMaps maps_;

@@ -15,7 +15,8 @@ void Sampler::tell_kernel(SampledProcess& process, pid_t pid) {
     if (!kernel_side_ || process.launching) {
         return;
     }
-    weft_process told = kernel_process(process.code, process.python ? &process.place : nullptr, options_.native);
+    weft_process told =
+        kernel_process(process.code, process.python ? &process.place : nullptr, options_.native, tells_switches());
     if (!kernel_side_->tell(pid, told)) {
         process.losses.add(Loss::kNoRoom, 1, 0);
     }
@@ -39,7 +40,11 @@ void Sampler::take_kernel_sample() {
         return;
     }
     if (SampledThread* thread = thread_of_kernel_sample(*process)) {
-        take_kernel_sample(*thread);
+        if (head.record == WEFT_OUT) {
+            take_leaving(*thread);
+        } else {
+            take_kernel_sample(*thread);
+        }
         return;
     }
     ++batch_.account.samples_wanted;
@@ -82,6 +87,10 @@ void Sampler::take_kernel_sample(SampledThread& thread) {
     check_later(thread, monotonic_ns() + ring_pause_ns_);  // what has come since its sample is not known before that
     if (!is_due(thread, head.time_ns)) {
         return;
+    }
+    if (thread.off_cpu.away()) {
+        thread.off_cpu.is_not_there();  // where it was read; it did not stay there for long
+        thread.timeline.stand_no_more();
     }
     const ThreadPosition position{head.thread_pointer, kernel_sample_.registers()};
     Look look = look_at(thread, position, stack_, &kernel_sample_);

@@ -57,14 +57,14 @@ void Sampler::tick(std::uint64_t now_ns) {
     const std::uint64_t missed = (now_ns - std::min(now_ns, deadline_ns_)) / period_ns_;
     next_tick_ns_ = deadline_ns_ + missed * period_ns_ + drawn_period_ns();
     scan_processes(now_ns);
-    std::vector<SampledThread*> due;
+    std::vector<std::pair<pid_t, SampledThread*>> due;
     for (const auto& [id, process] : processes_) {
         if (process->launching) {
             continue;
         }
         for (const auto& [tid, thread] : process->threads) {
             if (thread->next_check_ns <= now_ns) {
-                due.push_back(thread.get());
+                due.emplace_back(tid, thread.get());
             }
         }
     }
@@ -74,8 +74,10 @@ void Sampler::tick(std::uint64_t now_ns) {
         }
         return;
     }
-    for (SampledThread* thread : due) {
-        check(*thread, now_ns, missed);
+    for (const auto& [tid, thread] : due) {
+        if (is_known(tid, thread)) {
+            check(*thread, now_ns, missed);
+        }
     }
 }
 
@@ -84,6 +86,10 @@ void Sampler::check(SampledThread& thread, std::uint64_t now_ns, std::uint64_t m
     const bool is_new = std::exchange(thread.next_check_ns, next_tick_ns_) == 0;
     if (thread.trace == SampledThread::Trace::kInterrupted) {
         return;  // its stop is on the way
+    }
+    if (const std::optional<Away>& away = thread.off_cpu.away(); away && !away->was_read) {
+        thread.next_check_ns = now_ns + kMaxPause;
+        return;  // the kernel has told where, and will tell when it comes back
     }
     SchedStat stat;
     if (!thread.files.read(stat)) {
@@ -96,6 +102,18 @@ void Sampler::check(SampledThread& thread, std::uint64_t now_ns, std::uint64_t m
         return;
     }
     thread.blocked.reset();
+    if (thread.off_cpu.away()) {
+        const pid_t tid = thread.tid;
+        take_kernel_samples();  // it has moved since it was read: perhaps that has been told by now
+        if (!is_known(tid, &thread)) {
+            return;  // with its end
+        }
+        if (thread.off_cpu.away() && !thread.off_cpu.away()->was_read) {
+            return;
+        }
+        thread.off_cpu.is_not_there();
+        thread.timeline.stand_no_more();
+    }
     const ThreadActivity activity = thread.files.activity();
     if (activity.kind == ThreadActivity::Kind::kBlocked) {
         take_still(thread, stat, activity);
@@ -105,6 +123,9 @@ void Sampler::check(SampledThread& thread, std::uint64_t now_ns, std::uint64_t m
         return;
     }
     if (kernel_side_) {
+        if (tells_switches()) {
+            thread.next_check_ns = now_ns + kMaxPause;
+        }
         return;  // its samples come by themselves
     }
     if (thread.clock.valid()) {
@@ -135,7 +156,9 @@ void Sampler::check_later(SampledThread& thread, std::uint64_t now_ns) {
     if (!own_clock_is_exact(thread)) {
         return;
     }
-    if (options_.mode == Mode::kCpu && !kernel_side_) {
+    if (tells_switches()) {
+        thread.next_check_ns = now_ns + kMaxPause;
+    } else if (options_.mode == Mode::kCpu && !kernel_side_) {
         thread.next_check_ns = now_ns + kSecond;  // whether its ticks still come
     } else if (options_.mode == Mode::kWall && now_ns >= thread.blocks_until_ns) {
         thread.next_check_ns = now_ns + kRestPeriods * period_ns_;

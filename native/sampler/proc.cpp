@@ -139,7 +139,8 @@ ThreadActivity ThreadFiles::activity() const {
             return activity;
         }
     }
-    activity.first_argument = activity.syscall >= 0 ? numbers.front() : 0;
+    activity.first_argument = activity.syscall >= 0 ? numbers[0] : 0;
+    activity.second_argument = activity.syscall >= 0 ? numbers[1] : 0;
     activity.stack_pointer = numbers[count - 2];
     activity.pc = numbers[count - 1];
     return activity;

@@ -37,6 +37,7 @@ struct ThreadActivity {
     Kind kind = Kind::kUnknown;
     std::int64_t syscall = -1;  // its number; -1: blocked outside of one (a page fault)
     Address first_argument = 0;
+    Address second_argument = 0;
     Address stack_pointer = 0;
     Address pc = 0;
 };

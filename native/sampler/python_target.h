@@ -50,6 +50,10 @@ class PythonTarget {
     // The pthread_self of the thread that holds the GIL, for each GIL that is held.
     std::vector<Address> gil_holders(ProcessMemory& memory);
 
+    // The pthread_self of the thread that held the GIL at the instant of `then`, when the thread of this thread state began to wait for
+    // it; 0: it is not known.
+    Address gil_holder(Memory& then, Address thread_state) const;
+
     // Whether the thread is the one that `pthread` names.
     bool is(const PythonThread& thread, Address pthread) const;
 

@@ -3,6 +3,7 @@
 #include <sys/syscall.h>
 
 #include "sampler/sampler.h"
+#include "sampler/waits.h"
 
 namespace weft {
 
@@ -52,7 +53,9 @@ void Sampler::take_still(SampledThread& thread, const SchedStat& before, const T
         return;
     }
     if (!look.taken) {
-        lose(thread, look.loss);
+        if (!tells_switches()) {
+            lose(thread, look.loss);
+        }
         return;
     }
     if (switches_often(thread, {now_ns, look.stat.switches})) {
@@ -72,7 +75,13 @@ void Sampler::take_still(SampledThread& thread, const SchedStat& before, const T
     }
     const bool in_gil = activity.syscall == SYS_futex && thread.process.python &&
                         thread.process.python->is_gil(activity.first_argument);
-    thread.timeline.add_blocked(now_ns, look.stat, stack, in_gil ? State::kGil : State::kBlocked);
+    const State state =
+        in_gil ? State::kGil : state_of({activity.syscall, activity.first_argument, activity.second_argument});
+    if (tells_switches()) {
+        was_read_away(thread, state, stack, now_ns);
+    } else {
+        thread.timeline.add_blocked(now_ns, look.stat, stack, state);
+    }
 }
 
 }  // namespace weft

@@ -26,7 +26,7 @@ struct Run {
     bool operator==(const Run&) const = default;
 };
 
-inline constexpr std::uint64_t kRunStates = 3;  // states are below this
+inline constexpr std::uint64_t kRunStates = 7;  // states are below this
 
 // Collects the runs of one thread, batch by batch. It outlives the batch: the part of a weight that is below a
 // microsecond is carried into the thread's next run, so that sums stay exact.

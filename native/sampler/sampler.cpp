@@ -287,6 +287,9 @@ void Sampler::run_commands() {
 void Sampler::publish(bool finished) {
     for (const auto& [id, process] : processes_) {
         for (const auto& [tid, thread] : process->threads) {
+            if (tells_switches()) {
+                share_stays(*thread);
+            }
             collect(*thread);
         }
         if (!process->late.empty() && process->late.front().until_ns <= monotonic_ns()) {
@@ -297,6 +300,7 @@ void Sampler::publish(bool finished) {
             tell(*process, Event::Kind::kCodeMapped, 0);
         }
     }
+    batch_.gil_waits = gil_blame_.take();
     batch_.kernel_names = kernel_names_.take_new();
     batch_.frames = stacks_.take_frames();
     batch_.stacks = stacks_.take_stacks();
@@ -333,6 +337,7 @@ void Sampler::end_recording() {
     while (!processes_.empty()) {
         end_process(*processes_.begin()->second, -1);
     }
+    gil_blame_.end();
     publish(true);
     {
         const std::lock_guard lock(mutex_);

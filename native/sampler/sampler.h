@@ -3,6 +3,7 @@
 //   pacing.cpp     when a thread is due: its own CPU clock, and the ticks of the wall clock
 //   taking.cpp     one look at a thread that runs: stop or no stop, and read
 //   kernel_ticks.cpp  the same, where the kernel has looked
+//   kernel_switches.cpp  threads that leave their CPU: where they are, and for how long
 //   resting.cpp    one at a thread that is blocked
 //   weaving.cpp    what a look has seen: woven, and as a number
 //   late.cpp       the same, once its code is known
@@ -31,6 +32,7 @@
 
 #include "sampler/batch.h"
 #include "sampler/filter.h"
+#include "sampler/gil_blame.h"
 #include "sampler/holds.h"
 #include "sampler/kernel_sample.h"
 #include "sampler/kernel_side.h"
@@ -144,6 +146,18 @@ class Sampler {
     SampledThread* thread_of_kernel_sample(SampledProcess& process);
     void take_kernel_sample(SampledThread& thread);
 
+    // kernel_switches.cpp
+    bool tells_switches() const { return kernel_side_ && kernel_side_->tells_switches(); }
+    static std::optional<weft_return> return_of(std::span<const std::byte> record);
+    void take_leaving(SampledThread& thread);
+    State state_of_leaving(const SampledThread& thread, Address& gil_holder);
+    void take_return(SampledThread& thread, const weft_return& told);
+    void give_stay(SampledThread& thread, const Stay& stay, std::uint64_t blocked_ns, std::uint64_t ready_ns);
+    void blame(SampledThread& thread, const Stay& stay, std::uint64_t weight_ns);
+    static void was_read_away(SampledThread& thread, State state, std::uint32_t stack, std::uint64_t seen_ns);
+    void share_stays(SampledThread& thread);
+    std::uint64_t end_told_thread(SampledThread& thread, std::uint64_t now_ns);
+
     // resting.cpp
     static bool switches_often(const SampledThread& thread, const Stillness& now);
     static RegisterSet registers_at_rest(const SampledThread& thread, const ThreadActivity& activity);
@@ -186,6 +200,7 @@ class Sampler {
     void tell(const SampledProcess& process, Event::Kind kind, std::int64_t value, std::uint32_t parent = 0);
     void tell(const SampledThread& thread, Event::Kind kind);
     SampledProcess* find_process(pid_t pid);
+    bool is_known(pid_t tid, const SampledThread* thread) const;  // it is, and has not ended meanwhile
     SampledProcess& add_child(pid_t pid, SampledProcess* parent);
     struct Beginning {
         std::uint64_t at_ns = 0;
@@ -231,6 +246,7 @@ class Sampler {
     std::optional<Sideband> sideband_;   // with it
     const std::uint64_t ring_pause_ns_;  // between looks at the kernel's rings
     std::vector<Change> changes_;
+    std::vector<pid_t> ended_;  // threads, by the last of these
     // Of the whole machine: processes that ours have forked, and that have not been sampled yet.
     struct Child {
         std::uint32_t parent = 0;
@@ -238,6 +254,7 @@ class Sampler {
     };
     std::unordered_map<pid_t, Child> children_;
     KernelSample kernel_sample_;
+    GilBlame gil_blame_;
     StackTable stacks_;
     PythonStack stack_;
     PythonStack second_look_;

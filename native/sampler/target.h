@@ -12,7 +12,9 @@
 
 #include "memory/process.h"
 #include "sampler/cpu_clock.h"
+#include "sampler/gil_blame.h"
 #include "sampler/late.h"
+#include "sampler/off_cpu.h"
 #include "sampler/proc.h"
 #include "sampler/python_target.h"
 #include "sampler/switch_outs.h"
@@ -60,6 +62,9 @@ struct SampledThread {
     std::optional<SwitchOuts> switch_outs;  // from when it was found to need them, where it is blocked
     Timeline timeline;
     PythonThread python;
+    OffCpu off_cpu;      // where the kernel tells of its switches
+    weft_return told{};  // the last of these
+    Doings doings;
     std::uint64_t next_check_ns = 0;  // when the wall clock's ticks look at it again
     // Since it was seen blocked with this schedstat; as long as that stands still, so does the thread.
     std::optional<SchedStat> blocked;

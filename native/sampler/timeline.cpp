@@ -42,7 +42,7 @@ void Timeline::end_standing(std::uint64_t now_ns, std::uint64_t weight_ns) {
 }
 
 Timeline::Claimed Timeline::claim_cpu(std::uint64_t now_ns, const SchedStat& stat, const Claim& claim) {
-    if (claim.own_tick && claim.exact && !std::exchange(claimed_, true)) {
+    if (claim.own_tick && claim.exact && !switches_told_ && !std::exchange(claimed_, true)) {
         // The account that we began with lagged behind if the thread was on a CPU; it has not used more than has passed.
         cpu_mark_ = std::max(cpu_mark_, stat.cpu_ns - std::min(now_ns - begin_ns_, stat.cpu_ns));
     }
@@ -61,7 +61,7 @@ std::uint64_t Timeline::add_running(std::uint64_t now_ns, const SchedStat& stat,
     const std::uint64_t delay = std::max(stat.delay_ns, delay_mark_) - delay_mark_;
     const Claimed claimed = claim_cpu(now_ns, stat, claim);
     std::uint64_t weight = claimed.ns;
-    if (mode_ == Mode::kWall) {
+    if (mode_ == Mode::kWall && !switches_told_) {
         weight += delay;
         if (standing_) {
             // It stood until it ran: all blocked time since is the old stack's.
@@ -91,6 +91,29 @@ void Timeline::add_blocked(std::uint64_t now_ns, const SchedStat& stat, std::uin
     standing_changed_ = true;
 }
 
+void Timeline::add_away(std::uint64_t at_ns, std::uint64_t weight_ns, State state, std::uint32_t stack) {
+    if (weight_ns == 0) {
+        return;
+    }
+    const auto sum = short_stays_.try_emplace({stack, state}, 0).first;
+    sum->second += weight_ns;
+    if (sum->second >= period_ns_ / 2) {
+        append(at_ns, sum->second, state, stack);
+        short_stays_.erase(sum);
+    }
+}
+
+void Timeline::stand(const Standing& standing) {
+    standing_ = standing;
+    standing_changed_ = true;
+}
+
+void Timeline::stand_no_more() {
+    if (std::exchange(standing_, std::nullopt)) {
+        standing_changed_ = true;
+    }
+}
+
 std::uint64_t Timeline::skip_running(std::uint64_t now_ns, const SchedStat& stat, const Claim& claim) {
     const Claimed skipped = claim_cpu(now_ns, stat, claim);
     last_ = stat;
@@ -110,6 +133,14 @@ std::uint64_t Timeline::end(std::uint64_t now_ns) {
         blocked -= stood;
     }
     return unseen + blocked;
+}
+
+std::uint64_t Timeline::end_told(std::uint64_t now_ns, std::uint64_t ran_ns) {
+    for (const auto& [key, weight_ns] : std::exchange(short_stays_, {})) {
+        append(now_ns, weight_ns, key.second, key.first);
+    }
+    stand_no_more();
+    return std::max(ran_ns, cpu_mark_) - cpu_mark_;
 }
 
 }  // namespace weft

@@ -3,9 +3,13 @@
 // The kernel's own accounts say how long the thread was on a CPU, how long it waited for one, and so how long it was
 // blocked; samples only say in which stack. Each sample of a running thread stands for the CPU time (and the waiting for
 // a CPU) since the last such sample; a blocked thread's stack stands for the blocked time until it is seen to have moved.
+//
+// Where the kernel tells of each switch (off_cpu.h), samples stand for the time on CPUs alone, and stays off the CPU come by
+// themselves, with their time.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -26,6 +30,10 @@ struct Standing {
 class Timeline {
    public:
     Timeline(Mode mode, std::uint64_t period_ns, std::uint64_t now_ns, const SchedStat& now);
+    // Of a thread whose switches are told.
+    Timeline(std::uint64_t period_ns, std::uint64_t now_ns) : Timeline(Mode::kWall, period_ns, now_ns, {}) {
+        switches_told_ = true;
+    }
 
     // How much CPU time a sample of a running thread stands for.
     struct Claim {
@@ -43,8 +51,14 @@ class Timeline {
 
     // How long it has been blocked in stacks that nobody has seen.
     std::uint64_t unseen_blocked_ns(std::uint64_t now_ns, const SchedStat& stat) const {
-        return blocked_total(now_ns, stat) - blocked_mark_;
+        return switches_told_ ? 0 : blocked_total(now_ns, stat) - blocked_mark_;
     }
+
+    // Switches are told: a part of a stay off the CPU, which ended at `at_ns`. Parts of the same stack and state are told as one
+    // run once they come to half a period, so that a run stands for a sample.
+    void add_away(std::uint64_t at_ns, std::uint64_t weight_ns, State state, std::uint32_t stack);
+    void stand(const Standing& standing);
+    void stand_no_more();
 
     // The thread was seen blocked in `stack`.
     void add_blocked(std::uint64_t now_ns, const SchedStat& stat, std::uint32_t stack, State state);
@@ -69,6 +83,8 @@ class Timeline {
 
     // The thread has ended, or the recording. Returns the time that no sample stands for.
     std::uint64_t end(std::uint64_t now_ns);
+    // The same, where switches are told; `ran_ns`: the time that it was on CPUs.
+    std::uint64_t end_told(std::uint64_t now_ns, std::uint64_t ran_ns);
 
     const std::optional<Standing>& standing() const { return standing_; }
     // Whether standing() has begun or ended since the last call.
@@ -104,6 +120,8 @@ class Timeline {
     bool claimed_ = false;
     std::optional<Standing> standing_;
     bool standing_changed_ = false;
+    bool switches_told_ = false;
+    std::map<std::pair<std::uint32_t, State>, std::uint64_t> short_stays_;  // by stack and state, in ns
     RunEncoder runs_;
 };
 

@@ -15,9 +15,13 @@ enum class Mode : std::uint8_t {
 };
 
 enum class State : std::uint8_t {
-    kRunning = 0,  // on a CPU, or ready and waiting for one
-    kGil = 1,      // waiting for the GIL
-    kBlocked = 2,  // waiting for anything else
+    kRunning = 0,   // on a CPU, or (unless that is told by itself) ready and waiting for one
+    kGil = 1,       // waiting for the GIL
+    kBlocked = 2,   // waiting for anything else
+    kRunnable = 3,  // ready, and waiting for a CPU
+    kIo = 4,        // waiting for files, sockets, pages
+    kSleeping = 5,  // until a time
+    kLock = 6,      // waiting for a lock, or a condition
 };
 
 struct LossTotal {

@@ -161,6 +161,9 @@ class Batch:
     def standing(self) -> list[tuple[int, tuple[int, int, int] | None]]:
         """[(thread, (stack, state, since_ns) or None)]."""
     @property
+    def gil_waits(self) -> list[tuple[int, int, int, int, int]]:
+        """[(waiter, its stack, holder or 0, the stack of that or 0, weight_ns)], to be added to earlier ones."""
+    @property
     def losses(self) -> list[tuple[int, str, int, int]]:
         """[(process, reason, count, weight_ns)], totals."""
     @property
@@ -183,6 +186,7 @@ class KernelMaps:
         ring_bytes: int,
         processes: int,
         others: int,
+        threads: int,
         caches: int,
         states: int,
         cpus: int,

@@ -12,9 +12,13 @@ from enum import IntEnum, IntFlag
 class State(IntEnum):
     """What a thread was doing when its sample was taken."""
 
-    RUNNING = 0  # on a CPU, or ready and waiting for one
+    RUNNING = 0  # on a CPU, or (collectors but bpf) ready and waiting for one
     GIL = 1  # waiting for the GIL
-    BLOCKED = 2  # waiting for anything else: a lock, input, a timer
+    BLOCKED = 2  # waiting for anything that has no state of its own here: a child, a signal, a debugger
+    RUNNABLE = 3  # ready, and waiting for a CPU (collector bpf)
+    IO = 4  # waiting for files, sockets, pipes, pages
+    SLEEPING = 5  # until a time
+    LOCK = 6  # waiting for a lock, or a condition
 
 
 class FrameKind(IntEnum):

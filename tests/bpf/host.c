@@ -70,6 +70,12 @@ static long ring_output(void* map, void* data, uint64_t size, uint64_t flags) {
     return 0;
 }
 
+static long map_delete(void* map, const void* key) { return 0; }
+static uint32_t random_number(void) { return 0; }
+static long read_kernel(void* to, uint32_t size, const void* address) {
+    memcpy(to, address, size);
+    return 0;
+}
 static uint64_t ktime_ns(void) { return 1; }
 static uint32_t cpu_number(void) { return 0; }
 static long current_name(void* to, uint32_t size) {
@@ -80,7 +86,7 @@ static uint64_t current_pid_tgid(void) { return (uint64_t)PROCESS << 32 | THREAD
 static struct task_struct* current_task(void) { return &task; }
 static struct pt_regs* task_registers(struct task_struct* of) { return &user; }
 
-const struct weft_sample* weft_host_tick(struct weft_host* given, const struct weft_thread* thread) {
+const struct weft_sample* weft_host_tick(struct weft_host* given, const struct weft_host_thread* thread) {
     const uint64_t* from = thread->registers;
     host = given;
     told = 0;

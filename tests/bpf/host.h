@@ -21,14 +21,14 @@ struct weft_host {
     struct weft_state state;  // that is remembered of the one thread
 };
 
-struct weft_thread {
+struct weft_host_thread {
     uint64_t registers[WEFT_REGISTERS];
     uint64_t thread_pointer;
     int in_kernel;
 };
 
 // A tick that falls on the thread: the sample that comes of it, which holds until the next call; null: there was none.
-const struct weft_sample* weft_host_tick(struct weft_host* host, const struct weft_thread* thread);
+const struct weft_sample* weft_host_tick(struct weft_host* host, const struct weft_host_thread* thread);
 
 // What its CPU remembers of rules is gone.
 void weft_host_forget_rules(void);

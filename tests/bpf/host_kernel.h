@@ -58,7 +58,7 @@ class HostKernel {
     std::span<const std::byte> tick(Memory& memory, const RegisterSet& registers, Address thread_pointer,
                                     bool in_kernel = false) {
         memory_ = &memory;
-        weft_thread thread{};
+        weft_host_thread thread{};
         std::ranges::copy(registers.values, thread.registers);
         thread.thread_pointer = thread_pointer;
         thread.in_kernel = in_kernel ? 1 : 0;

@@ -57,7 +57,7 @@ def random_runs(rng: random.Random, count: int) -> list[Run]:
     for _ in range(count):
         weight = rng.choice((0, 999, 1_000, 1_000_499, rng.randrange(3_600_000_000_000)))
         at += weight + rng.choice((0, 0, 400, 123_456_789, -min(weight, 5_000)))
-        runs.append((at, weight, rng.randrange(1, 5), rng.randrange(3), rng.randrange(1 << rng.randrange(1, 40))))
+        runs.append((at, weight, rng.randrange(1, 5), rng.randrange(7), rng.randrange(1 << rng.randrange(1, 40))))
     return runs
 
 
@@ -120,7 +120,7 @@ def test_folding_many_batches_equals_adding_by_hand() -> None:
         (varint(1 << 62), "fewer than they claim"),
         (encode(0, [(5, 5, 1, 0, 1)])[:-1], "fewer|cut short"),
         (encode(0, [(5, 5, 1, 0, 1)]) + b"\0", "followed by something"),
-        (encode(0, [(5, 5, 1, 3, 1)]), "state"),
+        (encode(0, [(5, 5, 1, 7, 1)]), "state"),
         (encode(0, [(5, 5, 0, 0, 1)]), "ticks"),
         (encode(0, [(5, 5, 1 << 63, 0, 1)]), "ticks"),
         (encode(0, [(1 << 62, 1 << 62, 1, 0, 1)]), "out of range"),
@@ -164,7 +164,7 @@ def test_any_bytes_are_runs_or_an_error(data: bytes) -> None:
     assert decode(encode(START // 1000, in_us), START) == runs
 
 
-@pytest.mark.parametrize("run", [(0, -1, 1, 0, 1), (0, 1, 0, 0, 1), (0, 1, 1, 3, 1)])
+@pytest.mark.parametrize("run", [(0, -1, 1, 0, 1), (0, 1, 0, 0, 1), (0, 1, 1, 7, 1)])
 def test_the_encoder_takes_no_run_that_cannot_be(run: Run) -> None:
     with pytest.raises(ValueError, match="no such run"):
         RunEncoder().append(*run)

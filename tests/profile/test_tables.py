@@ -43,7 +43,8 @@ def test_active_time_and_idle_time(tmp_path: Path) -> None:
     assert (active.weight_ns, active.ticks) == (5_000_000, 5)
     assert (everything.weight_ns, everything.ticks) == (SECOND, 10 + 990)
     assert everything.active().totals == active.totals
-    assert by_state(everything) == {1: {State.RUNNING: 3_000_000, State.GIL: 2_000_000, State.BLOCKED: 995_000_000}}
+    times = {State.RUNNING: 3_000_000, State.GIL: 2_000_000, State.BLOCKED: 995_000_000}
+    assert by_state(everything) == {1: dict.fromkeys(State, 0) | times}
     assert everything.duration_ns == SECOND
 
 

@@ -52,7 +52,7 @@ def test_sleeps_in_a_callback(interpreter: Interpreter, start_target: StartTarge
     stacks = [
         sampled
         for sampled in woven_stacks_of(record(target.pid, tmp_path, rate_hz=500, seconds=2))
-        if sampled.state is State.BLOCKED
+        if sampled.state is State.SLEEPING
     ]
     whole = [sampled for sampled in stacks if all(frame.kind is not FrameKind.MARKER for frame in sampled.frames)]
     for sampled in whole:

@@ -2,7 +2,7 @@
 
 from weft.capture.file import APPLICATION_ID, MAX_BATCH_BYTES, SCHEMA, SCHEMA_VERSION
 from weft.capture.reader import Capture
-from weft.capture.rows import Loss, Mapping, Process, Runs, Standing, Thread
+from weft.capture.rows import GilWait, Loss, Mapping, Process, Runs, Standing, Thread
 from weft.capture.writer import CaptureWriter
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "Capture",
     "CaptureWriter",
+    "GilWait",
     "Loss",
     "Mapping",
     "Process",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 APPLICATION_ID: Final = 0x77656674  # "weft"
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 SCHEMA: Final = Path(__file__).with_name("schema.sql")
 MAX_BATCH_BYTES: Final = 16 << 20  # of the runs of one batch, before compression
 

@@ -15,7 +15,7 @@ from typing import Any, Self
 from urllib.parse import quote
 
 from weft.capture.file import APPLICATION_ID, MAX_BATCH_BYTES, SCHEMA, SCHEMA_VERSION, read_header
-from weft.capture.rows import Loss, Mapping, Process, Runs, Standing, Thread
+from weft.capture.rows import GilWait, Loss, Mapping, Process, Runs, Standing, Thread
 from weft.errors import CaptureError, CaptureVersionError, NotACaptureError
 from weft.sample import KERNEL, Frame, FrameFlag, FrameKind, State
 
@@ -192,6 +192,11 @@ class Capture:
             if not (0 <= standing.state < len(State) and 0 <= standing.since_ns <= self.written_ns):
                 raise self.damaged(f"thread {standing.thread} stands in an impossible state or time")
             yield standing
+
+    def gil_waits(self) -> Iterator[GilWait]:
+        """Who made whom wait for the GIL."""
+        for row in self._query("SELECT * FROM gil_wait"):
+            yield GilWait(*row)
 
     def losses(self) -> Iterator[Loss]:
         """All losses, by process and reason."""

@@ -67,6 +67,21 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
+class GilWait:
+    """A thread, in a stack, waited for the GIL while another held it, in another stack.
+
+    `waiter` and `holder` are Thread.ids, stacks are ids of Capture.stacks(). holder 0: it is not known who held it;
+    holder_stack 0: the holder was not sampled meanwhile.
+    """
+
+    waiter: int
+    waiter_stack: int
+    holder: int
+    holder_stack: int
+    weight_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Loss:
     """Samples that are incomplete, degraded or missing; weight_ns is the time that the missing ones stood for."""
 

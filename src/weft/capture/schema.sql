@@ -3,7 +3,7 @@
 -- Ids are the recorder's own and never reused within a capture.
 
 PRAGMA application_id = 0x77656674;  -- "weft"
-PRAGMA user_version = 4;             -- of this schema; another one is refused
+PRAGMA user_version = 5;             -- of this schema; another one is refused
 
 -- Of the recording: version, command, host, kernel, collector, pacer, mode, rate_hz, start_ns (monotonic),
 -- start_unix_ns, end_ns (absent while it runs), written_ns (of the last batch), ended ("" or why).
@@ -103,6 +103,16 @@ CREATE TABLE standing (
     state INTEGER NOT NULL,
     since_ns INTEGER NOT NULL
 );
+
+-- Who made whom wait for the GIL: a thread, in a stack, waited while another held it, in another stack. Added up so far.
+CREATE TABLE gil_wait (
+    waiter INTEGER NOT NULL,       -- thread.id
+    waiter_stack INTEGER NOT NULL, -- stack.id
+    holder INTEGER NOT NULL,       -- thread.id; 0: it is not known who held it
+    holder_stack INTEGER NOT NULL, -- stack.id; 0: the holder was not sampled meanwhile
+    weight_ns INTEGER NOT NULL,
+    PRIMARY KEY (waiter, waiter_stack, holder, holder_stack)
+) WITHOUT ROWID;
 
 -- Why samples are incomplete, degraded or missing: totals so far. weight_ns is the time that the missing ones stood for.
 CREATE TABLE loss (

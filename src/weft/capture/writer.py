@@ -32,6 +32,9 @@ ADD_NATIVE_FRAME: Final = "INSERT INTO frame VALUES (?, ?, 0, 0, 0, 0, 0, 0, 0, 
 ADD_FUNCTION: Final = "INSERT INTO function VALUES (?, ?, ?, ?, ?, ?, ?)"
 ADD_STACK: Final = "INSERT OR REPLACE INTO stack VALUES (?, ?, ?)"
 ADD_SAMPLES: Final = "INSERT INTO samples (thread, start_ns, end_ns, runs) VALUES (?, ?, ?, ?)"
+ADD_GIL_WAIT: Final = (
+    "INSERT INTO gil_wait VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET weight_ns = weight_ns + excluded.weight_ns"
+)
 SET_RUNTIME: Final = "UPDATE process SET runtime = ? WHERE id = ?"
 END_PROCESS: Final = "UPDATE process SET end_ns = ?, exit_status = ? WHERE id = ?"
 RENAME_THREAD: Final = "UPDATE thread SET name = ? WHERE id = ?"
@@ -176,6 +179,10 @@ class CaptureWriter:
     def clear_standing(self, thread: int) -> None:
         """The thread moved, or ended; the time that it stood comes with add_runs()."""
         self._standing[thread] = None
+
+    def add_gil_waits(self, waits: Iterable[tuple[int, int, int, int, int]]) -> None:
+        """Time (waiter, its stack, holder or 0, its stack or 0, weight_ns), added to what was there before."""
+        self._queue.setdefault(ADD_GIL_WAIT, []).extend(waits)
 
     def set_losses(self, process: int, losses: Mapping[str, tuple[int, int]]) -> None:
         """The losses of a process so far: reason -> (count, weight_ns)."""

@@ -79,6 +79,7 @@ class Recorder:
                 self._capture.clear_standing(thread)
             else:
                 self._capture.set_standing(thread, *standing)
+        self._capture.add_gil_waits(batch.gil_waits)
         self._write_losses(batch.losses)
         self.account = batch.account
         self._capture.set_account(self.account)

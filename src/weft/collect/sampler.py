@@ -78,7 +78,7 @@ class Sampler:
         # Samples for which the kernel found no room, by their CPU; known when stop() returns.
         self.dropped: dict[int, int] = {}
         self._lock = threading.Lock()  # maps of code are told by several threads
-        self._kernel = KernelCollector(rate_hz) if collector is Collector.BPF else None
+        self._kernel = KernelCollector(rate_hz, switches=mode is Mode.WALL) if collector is Collector.BPF else None
         self._native = _native.Sampler(
             rate_hz,
             _native.Mode(mode.value),
@@ -132,11 +132,10 @@ class Sampler:
 
     def stop(self) -> None:
         """End the sampling and let go of every target. What is left comes as a last batch."""
-        if self._kernel:
-            self._kernel.stop()
         self._native.stop()
         with self._lock:
             if self._kernel:
+                self._kernel.stop()
                 self.dropped = self._kernel.lost
                 self._kernel.close()
                 self._kernel = None

@@ -22,7 +22,7 @@ GECKO_VERSION: Final = 27
 
 # Categories: the profiler needs a grey one; a stack that waits has its innermost frame in another one.
 CATEGORIES: Final = (("Other", "grey"), ("Python", "yellow"), ("Waiting for the GIL", "orange"), ("Blocked", "blue"))
-CATEGORY_OF_STATE: Final = {State.RUNNING: 1, State.GIL: 2, State.BLOCKED: 3}
+CATEGORY_OF_STATE: Final = dict.fromkeys(State, 3) | {State.RUNNING: 1, State.RUNNABLE: 1, State.GIL: 2}
 
 NO_FRAME_SHOWN: Final = Frame(FrameKind.PYTHON, NO_FRAME, "", 0)
 

@@ -24,6 +24,8 @@ KEYS = (
     "stacks_waiting",
     "stacks_still",
     "stacks_moving",
+    "stays",
+    "stays_estimated",
     "kernel_stacks",
     "kernel_hidden",
     "native_whole",
@@ -156,6 +158,14 @@ class Account:
                 f"{counts['stops']:,} stopped, {counts['stacks_moving']:,} moving",
             ),
         ]
+        if counts["stays"]:
+            rows.append(
+                (
+                    "off CPU",
+                    f"{amount(counts['stays'], 'stay')} with a stack and an exact time, "
+                    f"{counts['stays_estimated']:,} whose time is exact and whose stack is estimated",
+                )
+            )
         if counts["native_whole"] or counts["native_truncated"]:
             rows.append(
                 (

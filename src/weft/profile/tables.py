@@ -10,14 +10,14 @@ from weft.capture import Capture, Process, Thread
 from weft.sample import HIDDEN, Frame, State, is_body
 
 EMPTY = -1  # the frame of the empty stack
-ACTIVE = (State.RUNNING, State.GIL)  # what is shown unless blocked threads are asked for too
+ACTIVE = (State.RUNNING, State.RUNNABLE, State.GIL)  # what is shown unless blocked threads are asked for too
 
 
 @dataclass(frozen=True, slots=True)
 class View:
     """What of a recording is shown."""
 
-    idle: bool = False  # the time in which threads were blocked, too: active is running, or waiting for the GIL
+    idle: bool = False  # the time in which threads were blocked, too, and not only the states of ACTIVE
     all_frames: bool = False  # the interpreter's machinery, too
 
 

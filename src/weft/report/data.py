@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from weft.capture import Capture
+from weft.profile.gil import Function, blame
 from weft.profile.quality import Account
 from weft.profile.tables import Profile, View
 from weft.profile.transform import Cost, by_function, by_line, by_state, costs
@@ -45,8 +46,22 @@ def as_dict(capture: Capture, view: View) -> dict[str, Any]:
         ],
         "functions": _costs_dicts(costs(profile, by_function), "first_line"),
         "lines": _costs_dicts(costs(profile, by_line), "line"),
+        "gil_waits": [
+            {
+                "waiter": each.waiter,
+                "waiter_function": _function_dict(each.waiter_function),
+                "holder": each.holder,
+                "holder_function": _function_dict(each.holder_function),
+                "weight_ns": each.weight_ns,
+            }
+            for each in blame(capture, everything)
+        ],
         "account": Account.from_capture(capture).as_dict(),
     }
+
+
+def _function_dict(function: Function | None) -> dict[str, Any] | None:
+    return dict(zip(("function", "file", "first_line"), function, strict=True)) if function else None
 
 
 def _costs_dicts(rows: dict[tuple[str, str, int], Cost], line_name: str) -> list[dict[str, Any]]:

@@ -12,9 +12,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from weft.capture import Capture
+from weft.profile.gil import Blame, Function, blame
 from weft.profile.names import NO_FRAME, escape, process_name, short_file, thread_name
 from weft.profile.quality import Account
-from weft.profile.tables import Profile, View
+from weft.profile.tables import ACTIVE, Profile, View
 from weft.profile.transform import Cost, by_function, by_line, by_state, costs
 from weft.profile.units import amount, duration, share
 from weft.sample import State
@@ -34,6 +35,16 @@ BAR_WIDTH: Final = 10
 NARROW: Final = 80  # columns; below it there are no bars
 
 Key = tuple[str, str, int]
+_STATES: Final = {
+    State.RUNNING: "running",
+    State.RUNNABLE: "ready",
+    State.GIL: "GIL wait",
+    State.LOCK: "lock",
+    State.IO: "I/O",
+    State.SLEEPING: "sleeping",
+    State.BLOCKED: "blocked",
+}
+_ALWAYS: Final = (State.RUNNING, State.GIL, State.BLOCKED)
 _BAR: Final[list[tuple[str, int | None]]] = [("", BAR_WIDTH)]
 
 
@@ -67,6 +78,7 @@ def _parts(capture: Capture, view: View, *, bars: bool) -> Iterator[RenderableTy
     if len(everything.processes) > FEW_PROCESSES:
         yield from _processes(everything)
     yield from _threads(everything)
+    yield from _blames(everything, blame(capture, everything))
     yield from _account(Account.from_capture(capture))
 
 
@@ -196,18 +208,44 @@ def _processes(everything: Profile) -> Iterator[RenderableType]:
 def _threads(everything: Profile) -> Iterator[RenderableType]:
     states = by_state(everything)
     busiest = sorted(states, key=lambda thread: (-_active(states[thread]), thread))
-    table = _table(("running", 8), ("GIL wait", 8), ("blocked", 8), ("thread", None))
+    seen = {state for times in states.values() for state, weight_ns in times.items() if weight_ns}
+    shown = {state: title for state, title in _STATES.items() if state in _ALWAYS or state in seen}
+    table = _table(*((title, 8) for title in shown.values()), ("thread", None))
     for thread in busiest[:TOP_THREADS]:
         row = everything.threads[thread]
         name = thread_name(row)
         if len(everything.processes) > 1 and row.process in everything.processes:
             process = everything.processes[row.process]
             name += f" of {process_name(process)} {process.pid}"
-        table.add_row(*(duration(states[thread][state]) for state in State), _plain(name))
+        table.add_row(*(duration(states[thread][state]) for state in shown), _plain(name))
     yield _heading("Threads")
     yield table
     if len(busiest) > TOP_THREADS:
         yield _dim(f"  and {amount(len(busiest) - TOP_THREADS, 'more thread')}")
+
+
+def _blames(profile: Profile, blames: list[Blame]) -> Iterator[RenderableType]:
+    if not blames:
+        return
+    whole = sum(each.weight_ns for each in blames)
+    table = _table(("share", 7), ("", 8), ("who waits", None), ("for whom", None))
+    for each in blames[:TOP]:
+        holder = _dim("not known") if each.holder is None else _in(profile, each.holder, each.holder_function)
+        waiter = _in(profile, each.waiter, each.waiter_function)
+        table.add_row(share(each.weight_ns, whole), _dim(duration(each.weight_ns)), waiter, holder)
+    yield _heading("Who makes whom wait for the GIL")
+    yield table
+    if len(blames) > TOP:
+        yield _dim(f"  and {amount(len(blames) - TOP, 'more pair')}")
+
+
+def _in(profile: Profile, thread: int, function: Function | None) -> RenderableType:
+    """A function and the thread that runs it."""
+    from rich.text import Text
+
+    name = f"  in {thread_name(profile.threads[thread])}"
+    what = escape(function[0]) if function else "(not sampled)"
+    return Text.assemble(what, (name, "dim"), no_wrap=True, overflow="ellipsis")
 
 
 def _account(account: Account) -> Iterator[RenderableType]:
@@ -236,7 +274,7 @@ def _no_frame(profile: Profile) -> Cost:
 
 
 def _active(states: dict[State, int]) -> int:
-    return states[State.RUNNING] + states[State.GIL]
+    return sum(states[state] for state in ACTIVE)
 
 
 def _name(key: Key) -> RenderableType:

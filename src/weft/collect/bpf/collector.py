@@ -1,4 +1,4 @@
-"""The kernel's part of collector bpf, while a recording lasts: its maps, its program, the clocks that it runs at."""
+"""The kernel's part of collector bpf, while a recording lasts: its maps, its programs, and what these run at."""
 
 from __future__ import annotations
 
@@ -6,7 +6,17 @@ import struct
 from contextlib import suppress
 
 from weft import _native
-from weft.collect.bpf.kernel import MMAPABLE, File, Map, MapKind, enable_clock, open_clock, possible_cpus
+from weft.collect.bpf.kernel import (
+    MMAPABLE,
+    File,
+    Map,
+    MapKind,
+    ProgramKind,
+    attach,
+    enable_clock,
+    open_clock,
+    possible_cpus,
+)
 from weft.collect.bpf.program import Object
 from weft.collect.bpf.tables import KernelTables
 from weft.errors import CollectorError
@@ -15,12 +25,16 @@ _RING = 16 << 20  # bytes
 # Of 34 KB each. Room that the kernel looks for when it is needed may not be found: in one piece, and without waiting.
 _PROCESSES = 1024
 _THREADS = 65536
+_TRACEPOINTS = ("sched_switch", "sched_waking")
 
 
 class KernelCollector:
-    """Takes samples of the processes that it is told of, from start() to close(). CollectorError."""
+    """Takes samples of the processes that it is told of, from start() to close(). CollectorError.
 
-    def __init__(self, rate_hz: int) -> None:
+    switches: also of threads that leave their CPU.
+    """
+
+    def __init__(self, rate_hz: int, *, switches: bool = True) -> None:
         program = Object(_native.BPF_OBJECT)
         cpus = possible_cpus()
         cache = program.size_of("rule_cache")
@@ -35,6 +49,8 @@ class KernelCollector:
                 "scratches": Map(MapKind.ARRAY, 4, program.size_of("scratch"), cpus),
                 "caches": Map(MapKind.ARRAY, 4, cache, cpus),
                 "states": Map(MapKind.LRU_HASH, 4, program.size_of("weft_state"), _THREADS),
+                "threads": Map(MapKind.HASH, 4, program.size_of("weft_thread"), _THREADS if switches else 1),
+                "rates": Map(MapKind.ARRAY, 4, program.size_of("weft_rate"), cpus),
                 "lost": Map(MapKind.PER_CPU_ARRAY, 4, 8, 1),
                 "ring": Map(MapKind.RING, 0, 0, _RING),
             }
@@ -42,7 +58,13 @@ class KernelCollector:
             raise CollectorError(
                 f"the kernel refuses BPF maps ({error.strerror}): collector bpf needs CAP_BPF and CAP_PERFMON, or root"
             ) from error
-        self._program = program.load("perf_event", self._maps)
+        self._on_tick = program.load(ProgramKind.PERF_EVENT, "perf_event", self._maps)
+        self._at_tracepoints: dict[str, File] = {}
+        if switches:
+            for name in _TRACEPOINTS:
+                loaded = program.load(ProgramKind.RAW_TRACEPOINT, f"raw_tp/{name}", self._maps)
+                self._at_tracepoints[name] = loaded
+        self._attached: list[File] = []
         self._clocks = self._open_clocks(rate_hz)
         self.tables = KernelTables(*(self._maps[name] for name in ("tables", "pages", "rows", "rules")))
         self.maps = _native.KernelMaps(
@@ -50,6 +72,7 @@ class KernelCollector:
             ring_bytes=_RING,
             processes=self._maps["processes"].descriptor,
             others=self._maps["others"].descriptor,
+            threads=self._maps["threads"].descriptor if switches else -1,
             caches=self._maps["caches"].descriptor,
             states=self._maps["states"].descriptor,
             cpus=cpus,
@@ -63,7 +86,7 @@ class KernelCollector:
         for cpu in range(possible_cpus()):
             with suppress(ProcessLookupError):  # it is offline
                 try:
-                    clocks[cpu] = open_clock(cpu, rate_hz, self._program)
+                    clocks[cpu] = open_clock(cpu, rate_hz, self._on_tick)
                 except PermissionError as error:
                     raise CollectorError(
                         "the kernel refuses clocks of CPUs: collector bpf needs CAP_PERFMON"
@@ -71,7 +94,12 @@ class KernelCollector:
         return clocks
 
     def start(self) -> None:
-        """Let the clocks of all CPUs tick."""
+        """Let the clocks of all CPUs tick, and the switches of threads be told."""
+        for name, program in self._at_tracepoints.items():
+            try:
+                self._attached.append(attach(name, program))
+            except OSError as error:
+                raise CollectorError(f"the kernel refuses its tracepoint {name}: {error.strerror}") from error
         for clock in self._clocks.values():
             enable_clock(clock)
 
@@ -83,13 +111,15 @@ class KernelCollector:
 
     def stop(self) -> None:
         """Let no more samples come."""
-        for clock in self._clocks.values():
-            clock.close()
+        for each in (*self._attached, *self._clocks.values()):
+            each.close()
+        self._attached.clear()
         self._clocks.clear()
 
     def close(self) -> None:
         """Take everything out of the kernel. The sampler must have ended."""
         self.stop()
-        self._program.close()
+        for program in (self._on_tick, *self._at_tracepoints.values()):
+            program.close()
         for each in self._maps.values():
             each.close()

@@ -17,8 +17,7 @@ from weft.errors import CollectorError
 # arch/x86/entry/syscalls/syscall_64.tbl
 _BPF, _PERF_EVENT_OPEN = 321, 298
 # include/uapi/linux/bpf.h: enum bpf_cmd, and flags
-_MAP_CREATE, _MAP_LOOKUP, _MAP_UPDATE, _MAP_DELETE, _PROG_LOAD, _BTF_LOAD = 0, 1, 2, 3, 5, 18
-_PROGRAM_PERF_EVENT = 7
+_MAP_CREATE, _MAP_LOOKUP, _MAP_UPDATE, _MAP_DELETE, _PROG_LOAD, _RAW_TRACEPOINT_OPEN, _BTF_LOAD = 0, 1, 2, 3, 5, 17, 18
 MMAPABLE = 1 << 10
 # include/uapi/linux/perf_event.h
 _TYPE_SOFTWARE, _CPU_CLOCK = 1, 0
@@ -41,6 +40,13 @@ class MapKind(IntEnum):
     PER_CPU_ARRAY = 6
     LRU_HASH = 9
     RING = 27
+
+
+class ProgramKind(IntEnum):
+    """Of enum bpf_prog_type."""
+
+    PERF_EVENT = 7
+    RAW_TRACEPOINT = 17
 
 
 def _call(number: int, *arguments: object) -> int:
@@ -127,8 +133,10 @@ def load_btf(btf: bytes) -> File:
         raise _refused("types", error, log.value) from error
 
 
-def load_program(instructions: bytes, btf: File, infos: Sequence[bytes], sizes: Sequence[int]) -> File:
-    """Load a program for perf events.
+def load_program(
+    kind: ProgramKind, instructions: bytes, btf: File, infos: Sequence[bytes], sizes: Sequence[int]
+) -> File:
+    """Load a program.
 
     infos: its functions, its lines and its relocations as in .BTF.ext, of records of these sizes.
     CollectorError with the last of the verifier's words if the kernel refuses it.
@@ -140,7 +148,7 @@ def load_program(instructions: bytes, btf: File, infos: Sequence[bytes], sizes: 
     def attributes(log: int, log_size: int) -> bytes:
         return b"".join(
             (
-                struct.pack("<IIQQ", _PROGRAM_PERF_EVENT, len(instructions) // 8, code, licence),
+                struct.pack("<IIQQ", kind, len(instructions) // 8, code, licence),
                 struct.pack("<IIQII16sII", 1 if log else 0, log_size, log, 0, 0, b"weft", 0, 0),
                 struct.pack("<IIQI", btf.descriptor, sizes[0], functions, counts[0]),
                 struct.pack("<IQI", sizes[1], lines, counts[1]),
@@ -176,3 +184,9 @@ def open_clock(cpu: int, rate_hz: int, program: File) -> File:
 def enable_clock(clock: File) -> None:
     """Let a clock tick."""
     fcntl.ioctl(clock.descriptor, _IOC_ENABLE, 0)
+
+
+def attach(tracepoint: str, program: File) -> File:
+    """Run the program at each event of one of the kernel's tracepoints. OSError."""
+    name = ctypes.create_string_buffer(tracepoint.encode())
+    return File(_bpf(_RAW_TRACEPOINT_OPEN, struct.pack("<QI", ctypes.addressof(name), program.descriptor)))

@@ -64,14 +64,14 @@ class Object:
         """Return the size of one of its structs, in bytes. KeyError."""
         return btf.size_of(self._btf, struct_name)
 
-    def load(self, section: str, maps: Mapping[str, kernel.Map]) -> kernel.File:
+    def load(self, kind: kernel.ProgramKind, section: str, maps: Mapping[str, kernel.Map]) -> kernel.File:
         """Load the program of a section, with these maps. CollectorError."""
         functions = self._link(section, maps)
         infos = [self._info(number, functions) for number in range(3)]
         sizes = [records.size for records in self._told]
         types = kernel.load_btf(self._btf)
         code = b"".join(function.code for function in functions)
-        return kernel.load_program(code, types, infos, sizes)
+        return kernel.load_program(kind, code, types, infos, sizes)
 
     def _link(self, section: str, maps: Mapping[str, kernel.Map]) -> list[_Function]:
         """The program's own function, then those that it comes to; the kernel wants no others."""

@@ -29,7 +29,7 @@ def columns(profile: Profile, account: Account, *, idle: bool) -> dict[str, Any]
     parent = profile.stacks.parent
     return {
         "facts": _facts(profile),
-        "states": [int(state) for state in ((*ACTIVE, State.BLOCKED) if idle else ACTIVE)],
+        "states": [int(state) for state in (State if idle else ACTIVE)],
         "stacks": {
             "back": [places[stack] - places[parent[stack]] if parent[stack] else 0 for stack in order],
             "frame": [frames.setdefault(_plain(profile, stack), len(frames)) for stack in order],

@@ -2,11 +2,15 @@
 
 import { element } from "./describe.js";
 import { time } from "./format.js";
-import { BLOCKED, GIL, RUNNING, sumBy } from "./model.js";
+import { BLOCKED, GIL, IO, LOCK, RUNNABLE, RUNNING, SLEEPING, sumBy } from "./model.js";
 
 const STATES = [
   [RUNNING, "Running"],
+  [RUNNABLE, "Waiting for a CPU"],
   [GIL, "Waiting for the GIL"],
+  [LOCK, "Waiting for a lock"],
+  [IO, "Waiting for I/O"],
+  [SLEEPING, "Sleeping"],
   [BLOCKED, "Blocked"],
 ];
 
@@ -17,6 +21,7 @@ const STATES = [
 export function stateBoxes(fieldset, model, chosen, onChange) {
   const times = sumBy(model, "state", () => true);
   for (const [state, name] of STATES) {
+    if (state > BLOCKED && !times.has(state)) continue; // not every collector tells these
     const box = checkBox(chosen.has(state), (checked) => {
       if (checked) chosen.add(state);
       else chosen.delete(state);

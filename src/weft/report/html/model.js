@@ -7,6 +7,10 @@
 export const RUNNING = 0;
 export const GIL = 1;
 export const BLOCKED = 2;
+export const RUNNABLE = 3;
+export const IO = 4;
+export const SLEEPING = 5;
+export const LOCK = 6;
 
 /**
  * @typedef {object} Model
