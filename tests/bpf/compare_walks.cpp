@@ -120,7 +120,7 @@ class Comparison {
     Comparison(pid_t pid, Description& told)
         : memory_(pid),
           code_(told.code),
-          process_(kernel_process(told.code, &told.place, true)),
+          process_(kernel_process(told.code, &told.place, true, false)),
           python_(told.place.layout, told.place.addresses, next_code_),
           own_weaver_(told.place.layout),
           kernels_weaver_(told.place.layout) {

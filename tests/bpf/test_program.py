@@ -17,7 +17,7 @@ from weft_command import wait_until
 
 from weft import _native
 from weft.collect.bpf import btf
-from weft.collect.bpf.kernel import Map, MapKind, enable_clock, load_btf, open_clock
+from weft.collect.bpf.kernel import Map, MapKind, ProgramKind, enable_clock, load_btf, open_clock
 from weft.collect.bpf.program import Object
 from weft.errors import CollectorError
 from weft.target.elf import ElfFile
@@ -123,7 +123,7 @@ def section(data: bytes, name: str) -> bytes:
 def told_by(program: Object, maps: dict[str, Map]) -> bytes:
     """What a program leaves in `told_map` once it has run on the CPU that this is running on."""
     empty = maps["told_map"][bytes(4)]
-    loaded = program.load("perf_event", maps)
+    loaded = program.load(ProgramKind.PERF_EVENT, "perf_event", maps)
     clocks = [open_clock(cpu, 1000, loaded) for cpu in os.sched_getaffinity(0)]
     for clock in clocks:
         enable_clock(clock)
@@ -193,7 +193,7 @@ def test_functions_and_maps(compiled: Compile) -> None:
     called, looped, other, *_ = struct.unpack_from("<3Q", told_by(program, maps))
     assert (called, looped, other) == ((2 + 5) * 3, sum(range(4)) + 4 * 5, 77)
     with pytest.raises(KeyError):
-        program.load("perf_event", {"told_map": maps["told_map"]})
+        program.load(ProgramKind.PERF_EVENT, "perf_event", {"told_map": maps["told_map"]})
 
 
 @root_only
@@ -216,7 +216,7 @@ def test_a_field_that_no_kernel_has(compiled: Compile) -> None:
     )
     maps = {"told_map": Map(MapKind.ARRAY, 4, program.size_of("told"), 1)}
     with pytest.raises(CollectorError) as refused:
-        program.load("perf_event", maps)
+        program.load(ProgramKind.PERF_EVENT, "perf_event", maps)
     assert str(refused.value).startswith("the kernel refuses the BPF program: ")
     assert "\n" not in str(refused.value)
 
@@ -228,7 +228,7 @@ def test_refused_by_the_verifier(compiled: Compile) -> None:
     with pytest.raises(
         CollectorError, match=r"the kernel refuses the BPF program: Permission denied; .*invalid access to map"
     ):
-        program.load("perf_event", {"told_map": Map(MapKind.ARRAY, 4, 8, 1)})
+        program.load(ProgramKind.PERF_EVENT, "perf_event", {"told_map": Map(MapKind.ARRAY, 4, 8, 1)})
 
 
 @root_only
@@ -237,8 +237,9 @@ def test_refused_to_ordinary_users(compiled: Compile, tmp_path: Path) -> None:
     (tmp_path / "nothing.o").write_bytes(compiled(DOES_NOTHING))
     code = (
         "import sys; from pathlib import Path; from weft.collect.bpf.program import Object\n"
+        "from weft.collect.bpf.kernel import ProgramKind\n"
         "from weft.errors import CollectorError\n"
-        "try: Object(sys.stdin.buffer.read()).load('perf_event', {})\n"
+        "try: Object(sys.stdin.buffer.read()).load(ProgramKind.PERF_EVENT, 'perf_event', {})\n"
         "except CollectorError as error: print(error)\n"
     )
     with (tmp_path / "nothing.o").open("rb") as file:
