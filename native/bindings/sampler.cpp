@@ -163,9 +163,7 @@ nb::object next_batch(Sampler& sampler, double timeout_s) {
     return got ? nb::cast(std::move(batch)) : nb::none();
 }
 
-}  // namespace
-
-void bind_sampler(nb::module_& module) {
+void bind_options(nb::module_& module) {
     nb::enum_<Mode>(module, "Mode").value("WALL", Mode::kWall).value("CPU", Mode::kCpu).value("GIL", Mode::kGil);
     nb::enum_<AttachResult>(module, "AttachResult")
         .value("OK", AttachResult::kOk)
@@ -196,6 +194,12 @@ void bind_sampler(nb::module_& module) {
                 new (self) ProcessFilter{cgroup, user, name};
             },
             nb::kw_only(), nb::arg("cgroup") = "", nb::arg("user") = nb::none(), nb::arg("name") = "");
+}
+
+}  // namespace
+
+void bind_sampler(nb::module_& module) {
+    bind_options(module);
     nb::class_<Batch>(module, "Batch")
         .def_ro("until_ns", &Batch::until_ns)
         .def_ro("finished", &Batch::finished)
@@ -216,11 +220,13 @@ void bind_sampler(nb::module_& module) {
         .def(
             "__init__",
             [](Sampler* self, double rate_hz, Mode mode, bool stop_threads, bool follow_processes, bool native,
-               const std::optional<KernelMaps>& kernel, const std::optional<ProcessFilter>& machine) {
-                new (self) Sampler({rate_hz, mode, stop_threads, follow_processes, native, kernel, machine});
+               const KernelMaps* kernel, const ProcessFilter* machine) {
+                new (self) Sampler({rate_hz, mode, stop_threads, follow_processes, native,
+                                    kernel ? std::optional(*kernel) : std::nullopt,
+                                    machine ? std::optional(*machine) : std::nullopt});
             },
             nb::arg("rate_hz"), nb::arg("mode"), nb::arg("stop_threads") = true, nb::arg("follow_processes") = false,
-            nb::arg("native") = false, nb::arg("kernel") = nb::none(), nb::arg("machine") = nb::none())
+            nb::arg("native") = false, nb::arg("kernel").none() = nb::none(), nb::arg("machine").none() = nb::none())
         .def("attach", &Sampler::attach, nb::arg("pid"), nb::arg("launching") = false, nb::arg("python") = nb::none(),
              nb::arg("code") = CodeMap(), NoGil())
         .def("set_python", &Sampler::set_python, nb::arg("process"), nb::arg("place"), NoGil())

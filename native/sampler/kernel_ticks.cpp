@@ -54,7 +54,7 @@ void Sampler::take_kernel_sample() {
 // The process of kernel_sample_, of which nothing was known; null: it is not to be recorded.
 SampledProcess* Sampler::meet_process() {
     const auto pid = static_cast<pid_t>(kernel_sample_.head().pid);
-    if (!options_.machine->lets(pid)) {
+    if (!options_.machine || !options_.machine->lets(pid)) {
         kernel_side_->ignore(pid);
         return nullptr;
     }

@@ -102,17 +102,8 @@ void Sampler::check(SampledThread& thread, std::uint64_t now_ns, std::uint64_t m
         return;
     }
     thread.blocked.reset();
-    if (thread.off_cpu.away()) {
-        const pid_t tid = thread.tid;
-        take_kernel_samples();  // it has moved since it was read: perhaps that has been told by now
-        if (!is_known(tid, &thread)) {
-            return;  // with its end
-        }
-        if (thread.off_cpu.away() && !thread.off_cpu.away()->was_read) {
-            return;
-        }
-        thread.off_cpu.is_not_there();
-        thread.timeline.stand_no_more();
+    if (thread.off_cpu.away() && has_left_anew(thread)) {
+        return;
     }
     const ThreadActivity activity = thread.files.activity();
     if (activity.kind == ThreadActivity::Kind::kBlocked) {
@@ -146,6 +137,18 @@ void Sampler::check(SampledThread& thread, std::uint64_t now_ns, std::uint64_t m
         add_late(thread, missed, 0);
     }
     sample_running(thread, now_ns);
+}
+
+// It has moved since it was read, away from its CPU: perhaps that has been told by now. True: it has been, or the thread's end.
+bool Sampler::has_left_anew(SampledThread& thread) {
+    const pid_t tid = thread.tid;
+    take_kernel_samples();
+    if (!is_known(tid, &thread) || (thread.off_cpu.away() && !thread.off_cpu.away()->was_read)) {
+        return true;
+    }
+    thread.off_cpu.is_not_there();
+    thread.timeline.stand_no_more();
+    return false;
 }
 
 // It runs on and on: its own clock will do, and the wall clock only has to find out when it comes to rest. (A thread that

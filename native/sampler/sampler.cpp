@@ -75,8 +75,8 @@ Sampler::Sampler(const SamplerOptions& options)
         throw std::runtime_error("another recording runs in this process");
     }
     if (options_.kernel) {
-        kernel_side_.emplace(*options_.kernel);
-        sideband_.emplace();
+        kernel_side_ = std::make_unique<KernelSide>(*options_.kernel);
+        sideband_ = std::make_unique<Sideband>();
         if (options_.machine) {
             kernel_side_->sample_others(options_.native);
         }

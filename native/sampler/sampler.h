@@ -100,6 +100,7 @@ class Sampler {
     void arm_timer(std::uint64_t now_ns);
     void tick(std::uint64_t now_ns);
     void check(SampledThread& thread, std::uint64_t now_ns, std::uint64_t missed);
+    bool has_left_anew(SampledThread& thread);
     void gil_tick(SampledProcess& process, std::uint64_t now_ns);
     void check_later(SampledThread& thread, std::uint64_t now_ns);
     void give_clock(SampledThread& thread);
@@ -242,9 +243,9 @@ class Sampler {
     bool ending_ = false;         // the recording, and not a thread
     bool sigchld_ = false;        // one has come, and what it tells of has not been taken
     bool kernel_hidden_ = false;  // the thread of the last look was in the kernel, which did not tell where
-    std::optional<KernelSide> kernel_side_;
-    std::optional<Sideband> sideband_;   // with it
-    const std::uint64_t ring_pause_ns_;  // between looks at the kernel's rings
+    std::unique_ptr<KernelSide> kernel_side_;
+    std::unique_ptr<Sideband> sideband_;  // with it
+    const std::uint64_t ring_pause_ns_;   // between looks at the kernel's rings
     std::vector<Change> changes_;
     std::vector<pid_t> ended_;  // threads, by the last of these
     // Of the whole machine: processes that ours have forked, and that have not been sampled yet.

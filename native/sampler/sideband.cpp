@@ -81,10 +81,12 @@ Sideband::Sideband() {
     attr.mmap2 = 1;
     const auto cpus = static_cast<int>(sysconf(_SC_NPROCESSORS_CONF));
     for (int cpu = 0; cpu < cpus; ++cpu) {
-        auto ring = std::make_unique<EventRing>(open_event(attr, -1, cpu), kRingPages);
-        if (ring->valid()) {
-            rings_.push_back(std::move(ring));
-        } else if (errno != ENODEV) {  // it is offline
+        Descriptor event = open_event(attr, -1, cpu);
+        if (!event.valid() && errno == ENODEV) {
+            continue;  // it is offline
+        }
+        rings_.push_back(std::make_unique<EventRing>(std::move(event), kRingPages));
+        if (!rings_.back()->valid()) {
             throw std::system_error(errno, std::generic_category(), "perf events of CPUs");
         }
     }

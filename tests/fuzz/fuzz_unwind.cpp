@@ -113,7 +113,7 @@ void check_kernel(Words& words, CodeMap& map, const RegisterSet& registers, cons
     static HostKernel kernel;
     static KernelSample sample;
     static NativeStack told;
-    weft_process process = kernel_process(map, nullptr, true);
+    weft_process process = kernel_process(map, nullptr, true, false);
     process.all_registers = all_registers ? 1 : 0;
     kernel.tell(process, map);
     check(sample.parse(kernel.tick(words, registers, 0)));

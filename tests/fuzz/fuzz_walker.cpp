@@ -249,7 +249,7 @@ void read_all(Memory& memory, const Runtime& runtime, CodeTable& codes, FrameWal
     threads.states.resize(std::min(threads.states.size(), kWalks));
     static HostKernel kernel;
     const PythonPlace place{runtime.layout(), runtime.addresses()};
-    kernel.tell(kernel_process({}, &place, false), {});
+    kernel.tell(kernel_process({}, &place, false, false), {});
     for (const ThreadState& state : threads.states) {
         limited.begin(memory);
         walker.walk(limited, limited, state, codes, stack);
