@@ -94,7 +94,7 @@ NOT_INLINE uint64_t rule_at(struct walk* walk, uint64_t address) {
         return 0;
     }
     const uint64_t all = scratch->all_registers;
-    const uint64_t key = address | all << 47 | (uint64_t)process->generation << 48;
+    const uint64_t key = address | all << 47 | (uint64_t)scratch->generation << 48;
     struct cached_rule* cached = &walk->cache->rules[(address * 0x9e3779b97f4a7c15ull) >> 50 & (CACHED_RULES - 1)];
     if (cached->key == key) {
         return cached->rule;

@@ -33,7 +33,8 @@ struct scratch {
     uint32_t known;          // a bit for each
     uint32_t is_return;
     uint32_t all_registers;
-    uint32_t mapping;  // where the last code was found
+    uint32_t generation;  // of what is known of the process, as the walk began
+    uint32_t mapping;     // where the last code was found
     uint32_t end;
     uint64_t word;  // what stack_word() has read
     uint64_t window_begin;

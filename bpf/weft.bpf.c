@@ -69,7 +69,11 @@ INLINE int begin_walk(struct walk* walk, struct weft_process* process) {
     walk->process = process;
     walk->scratch = map_lookup(&scratches, &cpu);
     walk->cache = map_lookup(&caches, &cpu);
-    return walk->scratch && walk->cache;
+    if (!walk->scratch || !walk->cache) {
+        return 0;
+    }
+    walk->scratch->generation = process->generation;
+    return 1;
 }
 
 INLINE void begin_sample(struct weft_sample* sample, struct task_struct* task, uint64_t now_ns, uint64_t ids) {
@@ -95,6 +99,12 @@ INLINE long tell_stacks(struct walk* walk, void* context) {
     } else {
         walk_native(walk);
         walk_python(walk);
+    }
+    // Told anew meanwhile; its place in the map may be another process's by now.
+    if (walk->process->generation != scratch->generation) {
+        scratch->used = 0;
+        sample->native_frames = 0;
+        sample->native_end = sample->python_end = WEFT_END_UNREADABLE;
     }
     if (sample->record == WEFT_OUT) {
         tell_gil(scratch, &walk->process->python);

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "sampler/proc.h"
@@ -32,16 +33,23 @@ bool change(int command, int map, const std::uint32_t& key, const void* value, s
 
 }  // namespace
 
-bool KernelSide::tell(pid_t pid, weft_process& process) {
-    if (++generation_ == 0) {
-        // What is remembered of the code of processes, by their generations, must not be taken for another's.
-        const std::vector<std::byte> nothing(maps_.cache_bytes);
-        for (std::uint32_t cpu = 0; cpu < maps_.cpus; ++cpu) {
-            change(BPF_MAP_UPDATE_ELEM, maps_.caches, cpu, nothing.data());
+// One that no process has. By it the kernel remembers rules of a process's code, which must not be taken for another's.
+std::uint16_t KernelSide::next_generation() {
+    do {
+        if (++generation_ == 0) {
+            const std::vector<std::byte> nothing(maps_.cache_bytes);
+            for (std::uint32_t cpu = 0; cpu < maps_.cpus; ++cpu) {
+                change(BPF_MAP_UPDATE_ELEM, maps_.caches, cpu, nothing.data());
+            }
+            generation_ = 1;
         }
-        generation_ = 1;
-    }
-    process.generation = generation_;
+    } while (std::ranges::any_of(generations_, [&](const auto& told) { return told.second == generation_; }));
+    return generation_;
+}
+
+bool KernelSide::tell(pid_t pid, weft_process& process) {
+    generations_.erase(pid);
+    process.generation = generations_[pid] = next_generation();
     process.told_ns = monotonic_ns();
     return change(BPF_MAP_UPDATE_ELEM, maps_.processes, static_cast<std::uint32_t>(pid), &process);
 }
@@ -54,11 +62,13 @@ void KernelSide::sample_others(bool native) {
 }
 
 void KernelSide::ignore(pid_t pid) {
+    generations_.erase(pid);
     const weft_process process{};
     change(BPF_MAP_UPDATE_ELEM, maps_.processes, static_cast<std::uint32_t>(pid), &process);
 }
 
 void KernelSide::forget(pid_t pid) {
+    generations_.erase(pid);
     change(BPF_MAP_DELETE_ELEM, maps_.processes, static_cast<std::uint32_t>(pid), nullptr);
 }
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "abi.h"
@@ -63,10 +64,13 @@ class KernelSide {
     std::optional<weft_thread> thread(pid_t tid) const;
 
    private:
+    std::uint16_t next_generation();
+
     KernelMaps maps_;
     KernelRing ring_;
-    std::vector<std::uint32_t> ticks_;  // by CPU, since its clock got its period
-    std::uint16_t generation_ = 0;
+    std::vector<std::uint32_t> ticks_;                      // by CPU, since its clock got its period
+    std::uint16_t generation_ = 0;                          // that was given last
+    std::unordered_map<pid_t, std::uint16_t> generations_;  // of those that the kernel knows
 };
 
 }  // namespace weft
