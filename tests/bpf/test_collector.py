@@ -6,6 +6,7 @@ import ctypes
 import errno
 import mmap
 import os
+import platform
 import re
 import struct
 import subprocess
@@ -21,6 +22,8 @@ from weft_command import assert_one_line, run_weft, running_weft, wait_until
 
 from weft import Capture, Collector, Options, record_process
 from weft.collect.bpf import collector
+from weft.collect.choose import check_bpf
+from weft.errors import CollectorError
 
 BUSY = "import time\nend = time.time() + 100\nwhile time.time() < end: sum(range(1000))"
 PROGRAM_BY_ID, MAP_BY_ID = 13, 14  # bpf(2): BPF_PROG_GET_FD_BY_ID, BPF_MAP_GET_FD_BY_ID
@@ -148,6 +151,19 @@ def test_refused_for_the_gil(busy: subprocess.Popen[bytes], tmp_path: Path) -> N
     run = run_weft("record", "-p", busy.pid, "-d", 1, "--mode", "gil", "--collector", "bpf", "-o", tmp_path / "x.weft")
     assert "use --collector ptrace" in assert_one_line(run)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("release", ["5.17.15-generic", "4.19.0"])
+def test_refused_on_an_old_kernel(release: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "release", lambda: release)
+    with pytest.raises(CollectorError, match=r"needs Linux 5\.18, and this is"):
+        check_bpf()
+
+
+@pytest.mark.parametrize("release", ["5.18.0", "6.1.0-18-amd64", "10.0"])
+def test_a_newer_kernel(release: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "release", lambda: release)
+    check_bpf()
 
 
 def test_refused_in_a_pid_namespace(tmp_path: Path) -> None:

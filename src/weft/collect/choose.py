@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+import re
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 from weft.errors import CollectorError
 
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC
+_OLDEST_KERNEL = (5, 18)  # whose tracepoint of switches tells in which state a thread leaves
 
 
 class Collector(StrEnum):
@@ -31,6 +34,9 @@ def tracer_of(pid: int) -> int:
 
 def check_bpf() -> None:
     """Raise CollectorError where collector bpf would not know what it samples."""
+    release = platform.release()
+    if tuple(map(int, re.findall(r"\d+", release)[:2])) < _OLDEST_KERNEL:
+        raise CollectorError(f"collector bpf needs Linux 5.18, and this is {release}; use --collector ptrace")
     # The kernel tells ids as they are in the machine's own PID namespace (include/linux/proc_ns.h, PROC_PID_INIT_INO).
     if Path("/proc/self/ns/pid").stat().st_ino != _FIRST_PID_NAMESPACE:
         raise CollectorError(
