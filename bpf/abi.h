@@ -181,7 +181,8 @@ enum weft_place { WEFT_SOMEWHERE, WEFT_ON_CPU, WEFT_OFF_CPU };
 struct weft_thread {
     struct weft_times times;
     uint64_t since_ns;  // of its last switch
-    uint64_t woken_ns;  // when it was last woken
+    uint64_t woken_ns;  // when it was woken; 0: not since it came to a CPU
+    uint64_t cpu_ns;    // its CPU time as it left last, or as we came (task_struct.se.sum_exec_runtime)
     uint32_t place;     // enum weft_place
     uint32_t why;       // off the CPU: the state that it is blocked in (TASK_*); 0: none, it could run on
     uint32_t every;     // off the CPU: see weft_sample.every; 0: its stack was not told

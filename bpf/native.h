@@ -88,9 +88,9 @@ NOT_INLINE uint32_t find_rule(struct weft_table* table, uint64_t address) {
 NOT_INLINE uint64_t rule_at(struct walk* walk, uint64_t address) {
     struct scratch* scratch = walk->scratch;
     struct weft_process* process = walk->process;
+    // No address of user mode, and the cache must not take it for another.
     if (address >> 47) {
-        scratch->end =
-            WEFT_END_NO_MODULE;  // no address of user mode, and it must not be taken for another in the cache
+        scratch->end = WEFT_END_NO_MODULE;
         return 0;
     }
     const uint64_t all = scratch->all_registers;

@@ -50,6 +50,7 @@ NOT_INLINE struct weft_thread* new_thread(const struct weft_process* process, ui
         fresh.times.ready_ns = delay_ns;
     }
     fresh.since_ns = fresh.times.began_ns + fresh.times.ready_ns;
+    fresh.cpu_ns = start_ns == fresh.times.began_ns ? 0 : task->se.sum_exec_runtime;
     fresh.place = WEFT_ON_CPU;
     map_update(&threads, &tid, &fresh, MAP_NO_EXIST);
     return map_lookup(&threads, &tid);
@@ -73,18 +74,65 @@ INLINE void tell_times(const struct weft_thread* thread, uint32_t record, uint32
     ring_output(&ring, &told, sizeof told, RING_NO_WAKEUP);
 }
 
+// When it went from the place where it was last seen to the other one, by its CPU time since.
+INLINE uint64_t moved_ns(const struct weft_thread* thread, uint64_t ran_ns, uint64_t now_ns) {
+    const uint64_t past_ns = now_ns - thread->since_ns;
+    const uint64_t known_ns = ran_ns < past_ns ? ran_ns : past_ns;
+    return thread->place == WEFT_ON_CPU ? thread->since_ns + known_ns : now_ns - known_ns;
+}
+
+INLINE void goes_off(struct weft_thread* thread, uint64_t now_ns, uint32_t place, uint32_t why) {
+    thread->times.ran_ns += now_ns - thread->since_ns;
+    thread->since_ns = now_ns;
+    thread->place = place;
+    thread->why = why;
+    thread->every = 0;
+    thread->missed = 0;
+}
+
+INLINE void goes_on(struct weft_thread* thread, uint32_t tid, uint64_t now_ns) {
+    const uint64_t left_ns = thread->since_ns;
+    uint64_t woken_ns = left_ns;
+    // If it was woken before it had left, it has only waited for a CPU.
+    if (thread->why || thread->place == WEFT_SOMEWHERE) {
+        woken_ns = !thread->woken_ns && thread->why ? now_ns : thread->woken_ns;
+        woken_ns = woken_ns < left_ns ? left_ns : woken_ns > now_ns ? now_ns : woken_ns;
+    }
+    if (thread->missed) {
+        thread->times.lost_ns += now_ns - left_ns;
+        thread->times.lost++;
+    } else {
+        thread->times.blocked_ns += woken_ns - left_ns;
+        thread->times.ready_ns += now_ns - woken_ns;
+        thread->times.untold += !thread->every && thread->place == WEFT_OFF_CPU;
+    }
+    thread->since_ns = now_ns;
+    thread->woken_ns = 0;
+    thread->place = WEFT_ON_CPU;
+    if (thread->every || now_ns - left_ns > LONG_STAY) {
+        tell_times(thread, WEFT_IN, tid, left_ns, woken_ns);
+    }
+}
+
+// The thread runs. Kernels may have failed to tell of a switch: a guest with Linux 6.18 often told nothing of a CPU that ceases to be
+// idle, not to its own tracer (tracefs) either.
+INLINE void is_on_cpu(struct weft_thread* thread, uint32_t tid, uint64_t now_ns) {
+    if (thread->place != WEFT_ON_CPU) {
+        const struct task_struct* task = current_task();
+        goes_on(thread, tid, moved_ns(thread, task->se.sum_exec_runtime - thread->cpu_ns, now_ns));
+    }
+}
+
 // The running thread leaves its CPU, blocked in the state `why`. Returns it, but not one that has ended; weft_thread.every is set.
 INLINE struct weft_thread* leave(const struct weft_process* process, uint64_t now_ns, uint32_t tid, uint32_t why) {
     struct weft_thread* thread = thread_at(process, tid, now_ns);
     if (!thread) {
         return 0;
     }
-    thread->times.ran_ns += now_ns - thread->since_ns;
-    thread->since_ns = now_ns;
-    thread->place = WEFT_OFF_CPU;
-    thread->why = why;
-    thread->every = 0;
-    thread->missed = 0;
+    is_on_cpu(thread, tid, now_ns);
+    goes_off(thread, now_ns, WEFT_OFF_CPU, why);
+    const struct task_struct* task = current_task();
+    thread->cpu_ns = task->se.sum_exec_runtime;
     if (why & TASK_IS_DEAD) {
         tell_times(thread, WEFT_END, tid, now_ns, now_ns);
         map_delete(&threads, &tid);
@@ -97,26 +145,14 @@ INLINE struct weft_thread* leave(const struct weft_process* process, uint64_t no
     return thread;
 }
 
-INLINE void come_back(struct weft_thread* thread, uint32_t tid, uint64_t now_ns) {
-    const uint64_t left_ns = thread->since_ns;
-    uint64_t woken_ns = left_ns;
-    // If it was woken before it had left, it has only waited for a CPU.
-    if (thread->woken_ns > left_ns && (thread->why || thread->place == WEFT_SOMEWHERE)) {
-        woken_ns = thread->woken_ns;
+INLINE void come_back(struct weft_thread* thread, uint32_t tid, uint64_t task, uint64_t now_ns) {
+    if (thread->place == WEFT_ON_CPU) {  // it has left, untold
+        uint64_t cpu_ns = thread->cpu_ns;
+        read_kernel(&cpu_ns, sizeof cpu_ns, &((const struct task_struct*)task)->se.sum_exec_runtime);
+        goes_off(thread, moved_ns(thread, cpu_ns - thread->cpu_ns, now_ns), WEFT_SOMEWHERE, 0);
+        thread->cpu_ns = cpu_ns;
     }
-    if (thread->missed) {
-        thread->times.lost_ns += now_ns - left_ns;
-        thread->times.lost++;
-    } else {
-        thread->times.blocked_ns += woken_ns - left_ns;
-        thread->times.ready_ns += now_ns - woken_ns;
-        thread->times.untold += !thread->every && thread->place == WEFT_OFF_CPU;
-    }
-    thread->since_ns = now_ns;
-    thread->place = WEFT_ON_CPU;
-    if (thread->every || now_ns - left_ns > LONG_STAY) {
-        tell_times(thread, WEFT_IN, tid, left_ns, woken_ns);
-    }
+    goes_on(thread, tid, now_ns);
 }
 
 // The arguments of a tracepoint, as bpf_raw_tracepoint_args has them (include/uapi/linux/bpf.h).

@@ -140,8 +140,11 @@ SECTION("perf_event") int on_tick(struct bpf_perf_event_data* context) {
     sample->record = WEFT_TICK;
     sample->every = 1;
     const uint32_t tid = (uint32_t)ids;
-    const struct weft_thread* thread = process->switches ? thread_at(process, tid, now_ns) : 0;
+    struct weft_thread* thread = process->switches ? thread_at(process, tid, now_ns) : 0;
     if (thread) {
+        if (thread->place == WEFT_OFF_CPU) {
+            is_on_cpu(thread, tid, now_ns);
+        }
         sample->cpu_ns = thread->times.ran_ns + (now_ns - thread->since_ns);
     }
     sample->in_kernel = (context->regs.cs & 3) == 0;
@@ -199,7 +202,7 @@ SECTION("raw_tp/sched_switch") int on_switch(struct arguments* context) {
     const uint32_t tid = tid_of(coming);
     struct weft_thread* thread = tid ? map_lookup(&threads, &tid) : 0;
     if (thread) {
-        come_back(thread, tid, now_ns);
+        come_back(thread, tid, coming, now_ns);
     }
     return 0;
 }

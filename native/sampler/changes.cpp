@@ -37,7 +37,7 @@ void Sampler::take_kernel_samples() {
         for (; next != changes_.end() && next->at_ns <= kernel_sample_.head().time_ns; ++next) {
             take_change(*next);
         }
-        take_kernel_sample();
+        deliver_kernel_sample();
     });
     for (; next != changes_.end(); ++next) {
         take_change(*next);
@@ -47,8 +47,7 @@ void Sampler::take_kernel_samples() {
             end_thread(*found->second);
         }
     }
-    // A clock begins anew each time: what has passed of a period is lost, half of one as a rule, of eight and a half.
-    kernel_side_->draw_periods([this] { return drawn_period_ns() * 16 / 17; });
+    kernel_side_->draw_periods([this] { return drawn_period_ns(); });
 }
 
 void Sampler::take_change(const Change& change) {

@@ -194,7 +194,7 @@ SampledThread* Sampler::add_thread(SampledProcess& process, pid_t tid, SampledTh
     Timeline timeline(options_.mode, period_ns_, begin.at_ns, begin.stat);
     if (tells_switches()) {
         const std::uint64_t now_ns = monotonic_ns();
-        kernel_side_->tell_thread(tid, now_ns);
+        kernel_side_->tell_thread(tid, now_ns, stat.cpu_ns);
         timeline = Timeline(period_ns_, now_ns);
     }
     auto thread = std::make_unique<SampledThread>(process, next_thread_++, tid, std::move(timeline));

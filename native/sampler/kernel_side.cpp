@@ -82,7 +82,8 @@ void KernelSide::draw_periods(const std::function<std::uint64_t()>& draw) {
     for (std::size_t cpu = 0; cpu < ticks_.size(); ++cpu) {
         if (ticks_[cpu] >= kTicksOfPeriod) {
             ticks_[cpu] = 0;
-            const std::uint64_t period_ns = draw();
+            // The clock begins anew: what has passed of a period is lost, half of one as a rule.
+            const std::uint64_t period_ns = draw() * 2 * kTicksOfPeriod / (2 * kTicksOfPeriod + 1);
             ioctl(maps_.clocks[cpu], PERF_EVENT_IOC_PERIOD, &period_ns);
         }
     }
@@ -93,9 +94,10 @@ void KernelSide::remember_state(pid_t tid, Address state) {
     change(BPF_MAP_UPDATE_ELEM, maps_.states, static_cast<std::uint32_t>(tid), &known);
 }
 
-void KernelSide::tell_thread(pid_t tid, std::uint64_t now_ns) {
+void KernelSide::tell_thread(pid_t tid, std::uint64_t now_ns, std::uint64_t cpu_ns) {
     weft_thread thread{};
     thread.times.began_ns = thread.since_ns = now_ns;
+    thread.cpu_ns = cpu_ns;
     thread.place = WEFT_SOMEWHERE;
     change(BPF_MAP_UPDATE_ELEM, maps_.threads, static_cast<std::uint32_t>(tid), &thread, BPF_NOEXIST);
 }

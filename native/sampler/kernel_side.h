@@ -57,8 +57,8 @@ class KernelSide {
 
     // Whether the kernel tells of threads that leave their CPU, and come back.
     bool tells_switches() const { return maps_.threads >= 0; }
-    // The time of the thread counts from now on, if the kernel does not know it yet.
-    void tell_thread(pid_t tid, std::uint64_t now_ns);
+    // The time of the thread counts from now on, if the kernel does not know it yet. Its CPU time was `cpu_ns`, or somewhat more.
+    void tell_thread(pid_t tid, std::uint64_t now_ns, std::uint64_t cpu_ns);
     void forget_thread(pid_t tid);
     // What the kernel knows of it; none: it has ended.
     std::optional<weft_thread> thread(pid_t tid) const;

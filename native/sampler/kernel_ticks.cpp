@@ -22,8 +22,8 @@ void Sampler::tell_kernel(SampledProcess& process, pid_t pid) {
     }
 }
 
-// kernel_sample_.
-void Sampler::take_kernel_sample() {
+// kernel_sample_, to the thread that it is of.
+void Sampler::deliver_kernel_sample() {
     const weft_sample& head = kernel_sample_.head();
     SampledProcess* process = find_process(static_cast<pid_t>(head.pid));
     if (process == nullptr && options_.machine) {

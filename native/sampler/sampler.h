@@ -142,7 +142,7 @@ class Sampler {
     // kernel_ticks.cpp
     void tell_kernel(SampledProcess& process);
     void tell_kernel(SampledProcess& process, pid_t pid);
-    void take_kernel_sample();
+    void deliver_kernel_sample();
     SampledProcess* meet_process();
     SampledThread* thread_of_kernel_sample(SampledProcess& process);
     void take_kernel_sample(SampledThread& thread);

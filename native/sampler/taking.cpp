@@ -177,8 +177,8 @@ Sampler::Look Sampler::look_at(SampledThread& thread, const ThreadPosition& posi
     }
     weave(thread, position.registers, then ? *of_thread : process.memory, sample);
     // A stack of which nothing could be read is no stack; the rest is kept and marked.
-    look.taken = stack.loss == Loss::kNone || !stack.frames.empty() ||
-                 (stack.loss == Loss::kNoRuntime && !native_.frames.empty());
+    const bool is_native_alone = stack.loss == Loss::kNoRuntime && !native_.frames.empty();
+    look.taken = stack.loss == Loss::kNone || !stack.frames.empty() || is_native_alone;
     look.loss = stack.loss;
     return look;
 }

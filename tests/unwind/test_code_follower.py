@@ -46,10 +46,10 @@ def test_an_end_is_not_waited_for() -> None:
 
 
 def test_errors_are_raised() -> None:
-    """GIVEN a mistake in the work on code THEN the a later look raises it."""
+    """GIVEN a mistake in the work on code THEN a later look raises it."""
     follower = CodeFollower(cast(Sampler, SimpleNamespace(set_code=None)), cast(CodeBook, Book()))
     follower.see(event(EventKind.PROCESS_START))
     follower.see(event(EventKind.CODE_UNKNOWN))
     with pytest.raises(ZeroDivisionError):
-        wait_until(lambda: follower.look() is not None, "the mistake is raised")
+        wait_until(lambda: follower.check() is not None, "the mistake is raised")
     follower.close()

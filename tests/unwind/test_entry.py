@@ -10,6 +10,7 @@ import pytest
 from native_stacks import gdb_stack, own_stack
 from weft_command import wait_until
 
+from weft import _native
 from weft.target.elf import ElfFile
 from weft.target.unwinding import table_of_file
 
@@ -52,11 +53,15 @@ def test_stack(program: Path, tmp_path: Path) -> None:
 
 
 def test_entry_with_cfi() -> None:
-    """GIVEN a program with glibc's start files THEN their CFI holds, which says the same of the whole function."""
+    """GIVEN a program with glibc's start files THEN their CFI holds, which says the same, and nothing is added."""
     with ElfFile(sys.executable) as file:
-        table = table_of_file(file)
-        assert file.entry is not None
-        assert table.find(file.entry)["CFA"] == "end"
+        entry, frames = file.entry, file.section(".eh_frame")
+        assert entry is not None
+        assert frames is not None
+        section = (file.read(frames.offset, frames.size), frames.address, True)
+    told, own = _native.UnwindTable.build([section], entry=entry), _native.UnwindTable.build([section])
+    assert own.find(entry)["CFA"] == "end"
+    assert [told.find(entry + i) for i in range(128)] == [own.find(entry + i) for i in range(128)]
 
 
 def test_a_function_close_behind_the_entry(tmp_path: Path) -> None:
