@@ -100,7 +100,7 @@ def test_every_version(interpreter: Interpreter, start_target: StartTarget, tmp_
     """GIVEN a Python program of any version that nobody has named THEN its Python is found."""
     path = tmp_path / "x.weft"
     target = start_target(interpreter, "steady.py")
-    record_all(path, 2)
+    record_all(path, 4)
     python = times_of(path, lambda kind, _: kind is FrameKind.PYTHON)
     assert python[target.pid] > 0
 
