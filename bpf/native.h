@@ -96,8 +96,9 @@ NOT_INLINE uint64_t rule_at(struct walk* walk, uint64_t address) {
     const uint64_t all = scratch->all_registers;
     const uint64_t key = address | all << 47 | (uint64_t)scratch->generation << 48;
     struct cached_rule* cached = &walk->cache->rules[(address * 0x9e3779b97f4a7c15ull) >> 50 & (CACHED_RULES - 1)];
-    if (cached->key == key) {
-        return cached->rule;
+    const uint64_t remembered = cached->rule;
+    if (cached->key == key && remembered) {  // 0: user mode is about to forget it
+        return remembered;
     }
     uint32_t index = scratch->mapping & (WEFT_MAPPINGS - 1);
     if (address < process->mapping[index].begin || address >= process->mapping[index].end ||
@@ -120,9 +121,10 @@ NOT_INLINE uint64_t rule_at(struct walk* walk, uint64_t address) {
         return 0;
     }
     const uint64_t fast = all ? 0 : every[number].fast;
+    const uint64_t rule = fast ? fast : number;
     cached->key = key;
-    cached->rule = fast ? fast : number;
-    return cached->rule;
+    cached->rule = rule;
+    return rule;
 }
 
 // Reads a word of the stack into scratch->word, through a window. Nonzero: it cannot be read.

@@ -93,7 +93,8 @@ INLINE void goes_off(struct weft_thread* thread, uint64_t now_ns, uint32_t place
 INLINE void goes_on(struct weft_thread* thread, uint32_t tid, uint64_t now_ns) {
     const uint64_t left_ns = thread->since_ns;
     uint64_t woken_ns = left_ns;
-    // If it was woken before it had left, it has only waited for a CPU.
+    // If it was woken before it had left, it has only waited for a CPU; if it was blocked and its waking was not told, it was
+    // blocked throughout.
     if (thread->why || thread->place == WEFT_SOMEWHERE) {
         woken_ns = !thread->woken_ns && thread->why ? now_ns : thread->woken_ns;
         woken_ns = woken_ns < left_ns ? left_ns : woken_ns > now_ns ? now_ns : woken_ns;

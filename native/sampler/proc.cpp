@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <ctime>
@@ -97,15 +98,40 @@ std::vector<pid_t> numbers_in(const std::string& folder) {
 
 }  // namespace
 
+TaskFile::TaskFile(pid_t pid, pid_t tid, const char* name) : path_(task_path(pid, tid, name)), file_(open_file(path_)) {
+    rlimit most{};
+    getrlimit(RLIMIT_NOFILE, &most);
+    if (file_.valid() ? static_cast<rlim_t>(file_.get()) < most.rlim_cur / 2 : errno != EMFILE) {
+        path_.clear();
+    } else {
+        file_ = Descriptor();
+    }
+}
+
+ssize_t TaskFile::read(std::span<char> buffer) const {
+    const auto read_from = [&](const Descriptor& file) {
+        const ssize_t got = pread(file.get(), buffer.data(), buffer.size(), 0);
+        return got < 0 ? -errno : got;
+    };
+    if (path_.empty()) {
+        return read_from(file_);
+    }
+    const Descriptor file = open_file(path_);
+    if (!file.valid()) {
+        return errno == ENOENT ? -ESRCH : -errno;
+    }
+    return read_from(file);
+}
+
 ThreadFiles::ThreadFiles(pid_t pid, pid_t tid)
-    : schedstat_(open_file(task_path(pid, tid, "schedstat"))),
-      syscall_(open_file(task_path(pid, tid, "syscall"))),
-      stat_(open_file(task_path(pid, tid, "stat"))),
-      stack_(open_file(task_path(pid, tid, "stack"))) {}
+    : schedstat_(pid, tid, "schedstat"),
+      syscall_(pid, tid, "syscall"),
+      stat_(pid, tid, "stat"),
+      stack_(pid, tid, "stack") {}
 
 bool ThreadFiles::read(SchedStat& stat) const {
     std::array<char, kSmallFile> buffer;
-    const ssize_t got = pread(schedstat_.get(), buffer.data(), buffer.size(), 0);
+    const ssize_t got = schedstat_.read(buffer);
     if (got <= 0) {
         return false;
     }
@@ -116,10 +142,10 @@ bool ThreadFiles::read(SchedStat& stat) const {
 ThreadActivity ThreadFiles::activity() const {
     ThreadActivity activity;
     std::array<char, kSmallFile> buffer;
-    const ssize_t got = pread(syscall_.get(), buffer.data(), buffer.size(), 0);
+    const ssize_t got = syscall_.read(buffer);
     if (got <= 0) {
         // A thread that has ended reads as ESRCH, or as nothing.
-        activity.kind = got < 0 && errno != ESRCH ? ThreadActivity::Kind::kUnknown : ThreadActivity::Kind::kGone;
+        activity.kind = got < 0 && got != -ESRCH ? ThreadActivity::Kind::kUnknown : ThreadActivity::Kind::kGone;
         return activity;
     }
     std::string_view text(buffer.data(), static_cast<std::size_t>(got));
@@ -148,7 +174,7 @@ ThreadActivity ThreadFiles::activity() const {
 
 int ThreadFiles::cpu() const {
     std::array<char, kStatFile> buffer;
-    const ssize_t got = pread(stat_.get(), buffer.data(), buffer.size(), 0);
+    const ssize_t got = stat_.read(buffer);
     if (got <= 0) {
         return -1;
     }
@@ -160,7 +186,7 @@ int ThreadFiles::cpu() const {
 bool ThreadFiles::read_kernel_stack(std::vector<std::string>& functions) const {
     functions.clear();
     std::array<char, kStackFile> buffer;
-    const ssize_t got = pread(stack_.get(), buffer.data(), buffer.size(), 0);
+    const ssize_t got = stack_.read(buffer);
     if (got < 0) {
         return false;
     }

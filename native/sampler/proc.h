@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <ctime>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,21 @@ struct ThreadActivity {
     Address pc = 0;
 };
 
+// A file of /proc/PID/task/TID. It stays open as long as half of the files that we may have open are left; beyond that, in
+// programs with thousands of threads, it is opened for each read.
+class TaskFile {
+   public:
+    TaskFile() = default;
+    TaskFile(pid_t pid, pid_t tid, const char* name);
+
+    // Its text from the beginning, cut where the buffer ends. Returns its size, or a negative errno; -ESRCH: the thread has ended.
+    ssize_t read(std::span<char> buffer) const;
+
+   private:
+    std::string path_;  // "": it is kept open, or was refused
+    Descriptor file_;
+};
+
 class ThreadFiles {
    public:
     ThreadFiles() = default;
@@ -56,10 +72,10 @@ class ThreadFiles {
     bool read_kernel_stack(std::vector<std::string>& functions) const;
 
    private:
-    Descriptor schedstat_;
-    Descriptor syscall_;
-    Descriptor stat_;
-    Descriptor stack_;
+    TaskFile schedstat_;
+    TaskFile syscall_;
+    TaskFile stat_;
+    TaskFile stack_;
 };
 
 // Where the code and the stack of a process begin: other places after each exec(2), as a rule. Empty: gone, forbidden, or

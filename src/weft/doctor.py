@@ -220,7 +220,7 @@ def _collector_bpf() -> Check:
         check_bpf()
         KernelCollector(1).close()
     except CollectorError as error:
-        advice = "run weft as root for it; the default, --collector ptrace, does without"
+        advice = "run weft as root for it; --collector ptrace is taken where it cannot run"
         return Check("collector bpf", Verdict.WARNING, str(error), advice)
     return Check("collector bpf", Verdict.OK, "the kernel takes weft's program")
 

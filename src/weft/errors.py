@@ -64,7 +64,11 @@ class MemoryReadError(WeftError):
 
 
 class CollectorError(WeftError):
-    """No collector can take samples here."""
+    """A collector cannot take samples here."""
+
+    def __init__(self, problem: str, advice: str = "") -> None:
+        super().__init__(f"{problem}; {advice}" if advice else problem)
+        self.problem = problem
 
 
 class CaptureError(WeftError):

@@ -15,14 +15,14 @@ from types import FrameType, TracebackType
 
 from weft import __version__
 from weft.capture import CaptureWriter
-from weft.collect.choose import Collector, choose, choose_for_machine
+from weft.collect.choose import Collector, check_ptrace, for_command, for_machine, for_process
 from weft.collect.code import CodeFollower
 from weft.collect.filter import Filter
 from weft.collect.finder import Finder
 from weft.collect.recorder import Recorder
 from weft.collect.sampler import EventKind, Mode, Sampler, events_of, pacer_of
 from weft.cpython.locate import Runtime, wait_for_runtime
-from weft.errors import LayoutError, NotPythonError, OutputError, TargetError, TargetExitedError
+from weft.errors import CollectorError, LayoutError, NotPythonError, OutputError, TargetError, TargetExitedError
 from weft.limits import many_files
 from weft.symbolize.recording import Symbolizer, symbolize_kernel
 from weft.target.code import CodeBook
@@ -86,9 +86,13 @@ def record_process(pid: int, path: Path, options: Options, watch: Watch | None =
     if pid == os.getpid():
         raise TargetError("weft cannot record itself; record it from another process")
     process = Process(pid)
-    collector = choose(options.collector, pid)
+    collectors = for_process(options.collector)
     runtime = _runtime_of(process, options)
-    with _process_settings(), _Interrupts() as interrupts, _Recording(path, options, collector, watch) as recording:
+    with (
+        _process_settings(),
+        _Interrupts() as interrupts,
+        _Recording(path, options, collectors, watch, pid) as recording,
+    ):
         if runtime:
             recording.recorder.expect(pid, runtime)
         code = recording.book.map_of(process, within_s=_TABLES_TIME) if options.native else None
@@ -103,10 +107,10 @@ def record_command(command: Sequence[str], path: Path, options: Options, watch: 
     If the time is up before that, the command runs on to its end. LaunchError, CollectorError, OutputError.
     """
     launched = Launched(command)
-    collector = choose(options.collector, launched.pid)
+    collectors = for_command(options.collector)
     with _process_settings(), _Interrupts(forward_to=launched.pid) as interrupts:
-        with _Recording(path, options, collector, watch) as recording:
-            if collector is not Collector.PTRACE:
+        with _Recording(path, options, collectors, watch) as recording:
+            if recording.collector is not Collector.PTRACE:
                 launched.release()
                 recording.sampler.attach(launched.pid)
             else:
@@ -133,8 +137,8 @@ def record_machine(path: Path, options: Options, watch: Watch | None = None) -> 
     """
     if options.machine is None or options.mode is not Mode.CPU:
         raise ValueError("a recording of the whole machine needs Options(mode=Mode.CPU, machine=Filter())")
-    collector = choose_for_machine(options.collector)
-    with _process_settings(), _Interrupts() as interrupts, _Recording(path, options, collector, watch) as recording:
+    collectors = for_machine(options.collector)
+    with _process_settings(), _Interrupts() as interrupts, _Recording(path, options, collectors, watch) as recording:
         recording.run(interrupts)
     return recording.result()
 
@@ -164,24 +168,24 @@ def _process_settings() -> Iterator[None]:
 class _Recording:
     """A recording under way. Whatever ends it, what was recorded is written."""
 
-    def __init__(self, path: Path, options: Options, collector: Collector, watch: Watch | None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        options: Options,
+        collectors: Sequence[Collector],
+        watch: Watch | None,
+        pid: int | None = None,
+    ) -> None:
+        """Make everything ready, with the first of the collectors that can run: for the process, if there is one."""
         self._path = path
         self._options = options
-        self._collector = collector
         self._watch = watch
         self._start = time.monotonic()
-        self.sampler = Sampler(
-            collector,
-            options.rate_hz,
-            options.mode,
-            subprocesses=options.subprocesses,
-            native=options.native,
-            machine=options.machine,
-        )
+        self.collector, self.sampler, why = _first_that_can(collectors, options, pid)
         # Processes that have mapped code since they were looked at; None: nobody tells, and all are looked at.
-        self._mapped: set[int] | None = set() if collector is Collector.BPF else None
+        self._mapped: set[int] | None = set() if self.collector is Collector.BPF else None
         try:
-            self._capture = CaptureWriter(path, _meta(options, collector))
+            self._capture = CaptureWriter(path, _meta(options, self.collector, why))
         except OutputError:
             self.sampler.stop()
             raise
@@ -238,7 +242,7 @@ class _Recording:
                     **{f"samples_dropped_cpu{cpu}": lost for cpu, lost in dropped.items()},
                 }
             )
-            self._capture.set_meta("pacer", pacer_of(self._collector, self.recorder.account))
+            self._capture.set_meta("pacer", pacer_of(self.collector, self.recorder.account))
             self._capture.close()
         self._code.check()
 
@@ -318,7 +322,33 @@ class _Interrupts:
                 os.kill(self._forward_to, number)
 
 
-def _meta(options: Options, collector: Collector) -> dict[str, str | int]:
+def _first_that_can(
+    collectors: Sequence[Collector], options: Options, pid: int | None
+) -> tuple[Collector, Sampler, str]:
+    """Return the first collector that can run, its sampler, and why the ones before it cannot. CollectorError."""
+    why = []
+    for collector in collectors[:-1]:
+        try:
+            return collector, _sampler(collector, options, pid), ""
+        except CollectorError as error:
+            why.append(error.problem)
+    return collectors[-1], _sampler(collectors[-1], options, pid), "; ".join(why)
+
+
+def _sampler(collector: Collector, options: Options, pid: int | None) -> Sampler:
+    if collector is Collector.PTRACE and pid is not None:
+        check_ptrace(pid)
+    return Sampler(
+        collector,
+        options.rate_hz,
+        options.mode,
+        subprocesses=options.subprocesses,
+        native=options.native,
+        machine=options.machine,
+    )
+
+
+def _meta(options: Options, collector: Collector, why: str) -> dict[str, str | int]:
     name = os.uname()
     return {
         "version": __version__,
@@ -326,6 +356,7 @@ def _meta(options: Options, collector: Collector) -> dict[str, str | int]:
         "host": name.nodename,
         "kernel": name.release,
         "collector": collector.value,
+        "collector_reason": why,  # why it is not the one that weft would rather have taken; "": it is
         "mode": options.mode.name.lower(),
         "rate_hz": options.rate_hz,
         "start_ns": time.monotonic_ns(),

@@ -85,7 +85,9 @@ def test_no_perf_events(target: subprocess.Popen[bytes], tmp_path: Path) -> None
     """
     output = tmp_path / "x.weft"
     prefix = filtered(PERF_EVENT_OPEN)
-    run = run_weft("record", "-p", target.pid, "-d", 1, "-r", "200", "-o", output, prefix=prefix)
+    run = run_weft(
+        "record", "--collector", "ptrace", "-p", target.pid, "-d", 1, "-r", "200", "-o", output, prefix=prefix
+    )
     assert run.returncode == 0, run.stderr
     account = recorded(output)
     assert account["cpu_clocks"] == 0
@@ -99,7 +101,9 @@ def test_no_ptrace(target: subprocess.Popen[bytes], tmp_path: Path) -> None:
     """GIVEN a filter that refuses ptrace, as old containers have THEN one line says so, for a process and a command."""
     prefix = filtered(PTRACE)
     mark = tmp_path / "mark"
-    run = run_weft("record", "-p", target.pid, "-d", 1, "-o", tmp_path / "x.weft", prefix=prefix)
+    run = run_weft(
+        "record", "--collector", "ptrace", "-p", target.pid, "-d", 1, "-o", tmp_path / "x.weft", prefix=prefix
+    )
     assert "does not let weft stop process" in assert_one_line(run)
     run = run_weft("record", "-o", tmp_path / "x.weft", "--", "touch", mark, prefix=prefix)
     assert "does not let weft stop process" in assert_one_line(run)

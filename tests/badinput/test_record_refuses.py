@@ -139,7 +139,7 @@ def test_a_file_that_is_no_capture(tmp_path: Path) -> None:
 def test_a_capture_that_is_being_written(python: subprocess.Popen[bytes], tmp_path: Path) -> None:
     """GIVEN a recording under way WHEN another wants its file THEN that one is refused, and the first is whole."""
     output = tmp_path / "x.weft"
-    with running_weft("record", "-p", python.pid, "-d", 3, "-o", output) as first:
+    with running_weft("record", "--collector", "ptrace", "-p", python.pid, "-d", 3, "-o", output) as first:
         wait_until_traced(python.pid, first)
         line = assert_one_line(run_weft("record", "-o", output, "--", sys.executable, "-c", ""))
         assert "another program has it open" in line

@@ -207,6 +207,23 @@ def test_it_does_not_record_itself(tmp_path: Path) -> None:
     assert weft.pid not in pids_in(path)
 
 
+def test_it_gives_up_what_it_does_not_need(tmp_path: Path) -> None:
+    """GIVEN root THEN no thread of weft may load modules, mount, change its user, or send to raw sockets."""
+    admin, module, setuid, raw = 1 << 21, 1 << 16, 1 << 7, 1 << 13
+    with running(spinning("beside")) as (beside,):
+        path = tmp_path / "x.weft"
+        with running_weft("record", "-a", "-d", 3, "-r", 199, "-o", path) as weft:
+            tasks = Path(f"/proc/{weft.pid}/task")
+            wait_until(lambda: len(list(tasks.iterdir())) > 2, "its threads run")
+            for task in tasks.iterdir():
+                lines = (task / "status").read_text().splitlines()
+                told = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+                for which in ("CapEff", "CapPrm", "CapInh"):
+                    assert int(told[which], 16) & (admin | module | setuid | raw) == 0
+            assert weft.wait() == 0
+    assert list(time_in(path, "beside")) == [beside]
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [

@@ -86,7 +86,7 @@ def test_a_process_that_becomes_another(
 ) -> None:
     """GIVEN exec in place, by the first thread or by another one WHEN it is recorded THEN both programs are there."""
     output = tmp_path / "x.weft"
-    target = start_target(newest, "replaces.py", 3, way)
+    target = start_target(newest, "replaces.py", 5, way)
     run = run_weft("record", "-p", target.pid, "--collector", collector, "-r", "200", "-o", output)
     assert run.returncode == 0, run.stderr
     with Capture(output) as capture:
@@ -127,7 +127,7 @@ def test_a_blocked_thread_that_becomes_another_program(tmp_path: Path) -> None:
     ) as target:
         assert target.stdout is not None
         target.stdout.readline()
-        with running_weft("record", "-p", target.pid, "-r", "200", "-o", output) as weft:
+        with running_weft("record", "--collector", "ptrace", "-p", target.pid, "-r", "200", "-o", output) as weft:
             wait_until_traced(target.pid, weft)
             time.sleep(0.5)  # for a look at it before
             target.communicate(b"!")
@@ -273,9 +273,9 @@ def test_a_fork_that_had_begun(newest: Interpreter, start_target: StartTarget, t
     The kernel has decided by then that nobody is to be told of that child.
     """
     for attempt in range(3):
-        target = start_target(newest, "forks.py", 2.5)
+        target = start_target(newest, "forks.py", 5)
         output = tmp_path / f"{attempt}.weft"
-        with running_weft("record", "-s", "-p", target.pid, "-r", "100", "-o", output) as weft:
+        with running_weft("record", "--collector", "ptrace", "-s", "-p", target.pid, "-r", "100", "-o", output) as weft:
             wait_until_traced(target.pid, weft)
             attached = time.time()
             ended = target.next_line()["ended"]

@@ -47,7 +47,7 @@ def test_threads_and_libraries_that_come_and_go(newest: Interpreter, start_targe
     """GIVEN hundreds of threads a second and many libraries loaded THEN files and memory stay what they are."""
     output = tmp_path / "x.weft"
     target = start_target(newest, "churn.py", 20)
-    with running_weft("record", "-p", target.pid, "-r", "2khz", "-o", output) as weft:
+    with running_weft("record", "--collector", "ptrace", "-p", target.pid, "-r", "2khz", "-o", output) as weft:
         wait_until_traced(target.pid, weft)
         before = settled_memory_mb(weft.pid)
         time.sleep(6)

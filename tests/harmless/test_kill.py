@@ -39,7 +39,8 @@ def test_the_target_survives_it(interpreter: Interpreter, start_target: StartTar
     met = 0
     for number in range(KILLS):
         way = moments.choice(WAYS)
-        weft = start_weft("record", "-p", target.pid, "-o", tmp_path / f"{number}.weft", *way)
+        output = tmp_path / f"{number}.weft"
+        weft = start_weft("record", "--collector", "ptrace", "-p", target.pid, "-o", output, *way)
         wait_until_traced(target.pid, weft)
         # Half of them soon after it has taken hold, half at any time.
         time.sleep(moments.uniform(0, 0.02 if number % 2 else LATEST_S))

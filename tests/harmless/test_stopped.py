@@ -66,7 +66,9 @@ def stands_still(pid: int) -> bool:
 def test_a_stopped_target_stays_stopped(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
     """GIVEN a recording WHEN the target is stopped and continued by its user THEN so it is, and by nobody else."""
     target = start_target(interpreter, "steady.py")
-    with running_weft("record", "-p", target.pid, "-r", "2khz", "-o", tmp_path / "x.weft") as weft:
+    with running_weft(
+        "record", "--collector", "ptrace", "-p", target.pid, "-r", "2khz", "-o", tmp_path / "x.weft"
+    ) as weft:
         wait_until_traced(target.pid, weft)
         wait_until(lambda: runs(target.pid), "it runs under weft")
         for _ in range(3):
@@ -89,7 +91,7 @@ def test_a_target_that_is_stopped_already(newest: Interpreter, start_target: Sta
     target = start_target(newest, "steady.py")
     os.kill(target.pid, signal.SIGSTOP)
     wait_until(lambda: stands(target.pid), "it has stopped")
-    run = run_weft("record", "-p", target.pid, "-d", 0.5, "-o", tmp_path / "x.weft")
+    run = run_weft("record", "--collector", "ptrace", "-p", target.pid, "-d", 0.5, "-o", tmp_path / "x.weft")
     assert run.returncode == 0, run.stderr
     assert stands(target.pid)
     assert is_let_go(target.pid) or all(tracer == 0 for _, tracer in task_states(target.pid).values())
@@ -101,7 +103,9 @@ def test_a_target_that_is_stopped_already(newest: Interpreter, start_target: Sta
 def test_a_stopped_target_whose_weft_is_killed(newest: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
     """GIVEN a target that its user has stopped WHEN weft is killed THEN it stays stopped until it is continued."""
     target = start_target(newest, "steady.py")
-    with running_weft("record", "-p", target.pid, "-r", "2khz", "-o", tmp_path / "x.weft") as weft:
+    with running_weft(
+        "record", "--collector", "ptrace", "-p", target.pid, "-r", "2khz", "-o", tmp_path / "x.weft"
+    ) as weft:
         wait_until_traced(target.pid, weft)
         os.kill(target.pid, signal.SIGSTOP)
         wait_until(lambda: stands(target.pid), "it has stopped")
@@ -120,7 +124,9 @@ def test_weft_itself_is_stopped(interpreter: Interpreter, start_target: StartTar
     What it holds stands still until it goes on (ptrace allows no better); then everything goes on, and nothing is lost.
     """
     target = start_target(interpreter, "steady.py")
-    with running_weft("record", "-p", target.pid, "-r", "5khz", "-o", tmp_path / "x.weft") as weft:
+    with running_weft(
+        "record", "--collector", "ptrace", "-p", target.pid, "-r", "5khz", "-o", tmp_path / "x.weft"
+    ) as weft:
         wait_until_traced(target.pid, weft)
         for _ in range(3):
             time.sleep(0.1)
@@ -142,7 +148,9 @@ class TestAnotherTracer:
         target = start_target(newest, "steady.py")
         with subprocess.Popen([program("strace"), "-f", "-o", "/dev/null", "-p", str(target.pid)]) as strace:
             wait_until(lambda: is_traced(target.pid), "strace traces the target")
-            line = assert_one_line(run_weft("record", "-p", target.pid, "-d", 1, "-o", tmp_path / "x.weft"))
+            line = assert_one_line(
+                run_weft("record", "--collector", "ptrace", "-p", target.pid, "-d", 1, "-o", tmp_path / "x.weft")
+            )
             assert f"traced by process {strace.pid}" in line
             assert "--collector peek" in line
             run = run_weft("record", "-p", target.pid, "-d", 1, "--collector", "peek", "-o", tmp_path / "x.weft")
@@ -157,7 +165,7 @@ class TestAnotherTracer:
     ) -> None:
         """GIVEN a recording WHEN strace tries the same target THEN strace is refused, and the recording goes on."""
         target = start_target(newest, "steady.py")
-        with running_weft("record", "-p", target.pid, "-o", tmp_path / "x.weft") as weft:
+        with running_weft("record", "--collector", "ptrace", "-p", target.pid, "-o", tmp_path / "x.weft") as weft:
             wait_until_traced(target.pid, weft)
             strace = subprocess.run(
                 [program("strace"), "-o", "/dev/null", "-p", str(target.pid)],

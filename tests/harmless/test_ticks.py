@@ -59,7 +59,9 @@ def test_a_parent_that_waits(start_target: StartTarget, tmp_path: Path) -> None:
 def test_a_busy_thread_is_left_to_its_clock(start_target: StartTarget, tmp_path: Path) -> None:
     """GIVEN a thread that never blocks WHEN it is recorded at 1 kHz THEN the sampler is seldom woken for it."""
     target = start_target(all_interpreters()[-1], "storm.py", 60)
-    with running_weft("record", "-p", target.pid, "-d", 4, "-r", 1000, "-o", tmp_path / "x.weft") as weft:
+    with running_weft(
+        "record", "--collector", "ptrace", "-p", target.pid, "-d", 4, "-r", 1000, "-o", tmp_path / "x.weft"
+    ) as weft:
         time.sleep(2)
         (sampler,) = (
             task for task in Path(f"/proc/{weft.pid}/task").iterdir() if "weft-sampler" in (task / "comm").read_text()

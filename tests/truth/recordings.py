@@ -34,7 +34,7 @@ def record(
     rate_hz: int,
     seconds: float,
     mode: Mode = Mode.WALL,
-    collector: Collector = Collector.AUTO,
+    collector: Collector = Collector.PTRACE,
     subprocesses: bool = False,
 ) -> Path:
     """Record a running process; the path of the capture."""
@@ -51,7 +51,7 @@ def record_as(
     rate_hz: int,
     seconds: float,
     mode: Mode = Mode.WALL,
-    collector: Collector = Collector.AUTO,
+    collector: Collector = Collector.PTRACE,
 ) -> Path:
     """The same, by a weft that another command runs."""
     path = folder / f"{pid}.weft"

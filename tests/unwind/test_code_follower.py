@@ -36,13 +36,15 @@ class Book:
 def test_an_end_is_not_waited_for() -> None:
     """GIVEN a book that is busy WHEN a process ends THEN the recording goes on, and the book is told later."""
     book = Book()
-    follower = CodeFollower(cast(Sampler, None), cast(CodeBook, book))
+    told: list[int] = []
+    follower = CodeFollower(cast(Sampler, SimpleNamespace(forget_code=told.append)), cast(CodeBook, book))
     follower.see(event(EventKind.PROCESS_START))
     follower.see(event(EventKind.PROCESS_END))
     book.may_forget.set()
     wait_until(lambda: book.forgotten != [], "the book is told")
     follower.close()
     assert book.forgotten == [True]
+    assert told == [1]
 
 
 def test_errors_are_raised() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 
 from weft.capture import Capture
+from weft.cli.capabilities import drop_capabilities
 from weft.cli.options import idle_option, native_option
 from weft.cli.progress import ProgressLine
 from weft.collect.choose import Collector
@@ -86,8 +87,8 @@ class _Rate(click.ParamType[int]):
     type=click.Choice([collector.value for collector in Collector]),
     default="auto",
     show_default=True,
-    help="ptrace: the default; bpf: in the kernel, as root; peek: without either, beside a debugger, and biased where "
-    "there are no CPU clocks.",
+    help="bpf: in the kernel, as root, the default of -p and -a; ptrace: the default of a command, and of -p where bpf "
+    "cannot run; peek: without either, beside a debugger, and biased where there are no CPU clocks.",
 )
 @native_option
 @idle_option
@@ -154,6 +155,8 @@ def record(
 
 def _record(path: Path, pid: int | None, command: Sequence[str], options: Options, view: View, *, report: bool) -> int:
     """Make the capture and return weft's exit status."""
+    if options.machine:
+        drop_capabilities()
     with ProgressLine(sys.stderr) as progress:
         if options.machine:
             result = record_machine(path, options, progress.show)

@@ -36,36 +36,39 @@ def check_bpf() -> None:
     """Raise CollectorError where collector bpf would not know what it samples."""
     release = platform.release()
     if tuple(map(int, re.findall(r"\d+", release)[:2])) < _OLDEST_KERNEL:
-        raise CollectorError(f"collector bpf needs Linux 5.18, and this is {release}; use --collector ptrace")
+        raise CollectorError(f"collector bpf needs Linux 5.18, and this is {release}", "use --collector ptrace")
     # The kernel tells ids as they are in the machine's own PID namespace (include/linux/proc_ns.h, PROC_PID_INIT_INO).
     if Path("/proc/self/ns/pid").stat().st_ino != _FIRST_PID_NAMESPACE:
         raise CollectorError(
-            "collector bpf has to run in the machine's own PID namespace (docker run --pid=host); "
-            "in this one use --collector ptrace"
+            "collector bpf has to run in the machine's own PID namespace (docker run --pid=host)",
+            "in this one use --collector ptrace",
         )
 
 
-def choose_for_machine(asked: Collector) -> Collector:
-    """Return the collector for all processes of the machine. CollectorError if it cannot run."""
-    if asked not in (Collector.AUTO, Collector.BPF):
-        raise CollectorError(f"collector {asked} takes one process at a time; all of the machine need collector bpf")
-    check_bpf()
-    return Collector.BPF
+def check_ptrace(pid: int) -> None:
+    """Raise CollectorError where the process has a tracer already: it can have one (ptrace(2)).
 
-
-def choose(asked: Collector, pid: int) -> Collector:
-    """Return the collector for a process. CollectorError if none can run.
-
-    A process has one tracer at most (ptrace(2)); under a debugger only peek works, and since its profile is worse it is
-    never chosen silently.
+    Only peek works then, and since its profile is worse it is never chosen silently.
     """
-    if asked is Collector.BPF:
-        check_bpf()
-    if asked in (Collector.PEEK, Collector.BPF):
-        return asked
     if tracer := tracer_of(pid):
         raise CollectorError(
-            f"process {pid} is traced by process {tracer} (gdb, strace or another profiler); "
-            "end that, or use --collector peek"
+            f"process {pid} is traced by process {tracer} (gdb, strace or another profiler)",
+            "end that, or use --collector peek",
         )
-    return Collector.PTRACE
+
+
+def for_machine(asked: Collector) -> list[Collector]:
+    """Return the collectors that can record all processes of the machine, best first. CollectorError."""
+    if asked not in (Collector.AUTO, Collector.BPF):
+        raise CollectorError(f"collector {asked} takes one process at a time; all of the machine need collector bpf")
+    return [Collector.BPF]
+
+
+def for_process(asked: Collector) -> list[Collector]:
+    """Return the collectors to try for a running process, best first."""
+    return [Collector.BPF, Collector.PTRACE] if asked is Collector.AUTO else [asked]
+
+
+def for_command(asked: Collector) -> list[Collector]:
+    """Return the collectors to try for a command: only its tracer sees it from its first instruction."""
+    return [Collector.PTRACE] if asked is Collector.AUTO else [asked]

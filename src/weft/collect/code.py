@@ -34,7 +34,7 @@ class CodeFollower:
             case EventKind.PROCESS_START:
                 self._pids[event.process] = event.id
             case EventKind.PROCESS_END:
-                self._submit(self._book.forget, self._pids.pop(event.process, 0))
+                self._submit(self._forget, event.process, self._pids.pop(event.process, 0))
             case EventKind.CODE_UNKNOWN if event.process in self._pids:
                 with self._lock:
                     asked = self._asked.setdefault(event.process, [])
@@ -72,6 +72,10 @@ class CodeFollower:
         with self._lock:
             asked = self._asked.pop(process)
         self._tell(process, pid, asked)
+
+    def _forget(self, process: int, pid: int) -> None:
+        self._book.forget(pid)
+        self._sampler.forget_code(process)
 
     def _tell(self, process: int, pid: int, wanted: Sequence[int] = (), *, within_s: float = 0.0) -> None:
         with suppress(TargetError):  # it has ended

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from weft import _native
 from weft.collect.bpf.collector import KernelCollector
-from weft.collect.choose import Collector
+from weft.collect.choose import Collector, check_bpf
 from weft.collect.filter import Filter
 from weft.cpython.locate import Runtime
 from weft.errors import CollectorError, PermissionDeniedError, TargetExitedError
@@ -73,8 +73,10 @@ class Sampler:
 
         machine: all processes that it lets through are sampled from now on; nobody has to attach() to them.
         """
-        if collector is Collector.BPF and mode is Mode.GIL:
-            raise CollectorError("collector bpf does not follow the GIL; for --mode gil use --collector ptrace")
+        if collector is Collector.BPF:
+            check_bpf()
+            if mode is Mode.GIL:
+                raise CollectorError("collector bpf does not follow the GIL", "for --mode gil use --collector ptrace")
         # Samples for which the kernel found no room, by their CPU; known when stop() returns.
         self.dropped: dict[int, int] = {}
         self._lock = threading.Lock()  # maps of code are told by several threads
@@ -89,7 +91,11 @@ class Sampler:
             machine=machine.native() if machine else None,
         )
         if self._kernel:
-            self._kernel.start()
+            try:
+                self._kernel.start()
+            except CollectorError:
+                self.stop()
+                raise
 
     def attach(
         self, pid: int, *, launching: bool = False, runtime: Runtime | None = None, code: _native.CodeMap | None = None
@@ -100,7 +106,7 @@ class Sampler:
         runtime: where its Python is, if that is known already; code: what is known of its code.
         """
         place = _place(runtime) if runtime else None
-        self._load_tables(code)
+        self._load_tables(0, code)
         result = self._native.attach(pid, launching, place, code or _native.CodeMap())
         if result is _native.AttachResult.DENIED:
             raise PermissionDeniedError(
@@ -118,13 +124,19 @@ class Sampler:
 
     def set_code(self, process: int, code: _native.CodeMap) -> None:
         """Tell where the code of a process lies now."""
-        self._load_tables(code)
+        self._load_tables(process, code)
         self._native.set_code(process, code)
 
-    def _load_tables(self, code: _native.CodeMap | None) -> None:
+    def forget_code(self, process: int) -> None:
+        """Tell that a process has ended, and nothing of its code is needed for it."""
+        with self._lock:
+            if self._kernel:
+                self._kernel.tables.forget(process)
+
+    def _load_tables(self, process: int, code: _native.CodeMap | None) -> None:
         with self._lock:
             if self._kernel and code:
-                self._kernel.tables.load(code.tables)
+                self._kernel.tables.load(process, code.tables)
 
     def next_batch(self, timeout_s: float) -> _native.Batch | None:
         """Return what has happened since the last batch, None if there is nothing in time."""

@@ -71,6 +71,7 @@ class Account:
     lost: tuple[Reason, ...]
     degraded: tuple[Reason, ...]
     collector: str
+    collector_reason: str  # why it is not the one that weft would rather have taken; "" if it is
     pacer: str
     ended: str  # why the recording ended early; "" if it did not
     complete: bool  # whether the recorder ended it; False: it still runs, or was killed
@@ -94,6 +95,7 @@ class Account:
             lost=tuple(reason for reason in all_reasons if reason.weight_ns > 0),
             degraded=tuple(reason for reason in all_reasons if reason.weight_ns <= 0),
             collector=collector,
+            collector_reason=str(capture.meta.get("collector_reason", "")),
             pacer=str(capture.meta.get("pacer", "")),
             ended=ended,
             complete=complete,
@@ -126,6 +128,7 @@ class Account:
             "lost": _as_dicts(self.lost),
             "degraded": _as_dicts(self.degraded),
             "collector": self.collector,
+            "collector_reason": self.collector_reason,
             "pacer": self.pacer,
             "ended": self.ended,
             "complete": self.complete,
@@ -216,9 +219,10 @@ class Account:
     def _method(self) -> str:
         if not self.pacer:
             return self.collector
+        why = f"; not bpf: {self.collector_reason}" if self.collector_reason else ""
         clocks, refused = self.counts["cpu_clocks"], self.counts["cpu_clocks_refused"]
         told = f" ({amount(clocks, 'CPU clock')}, {refused:,} refused)" if clocks or refused else ""
-        return f"{self.collector}, paced by {self.pacer}{told}"
+        return f"{self.collector}, paced by {self.pacer}{told}{why}"
 
 
 def _warnings(collector: str, counts: Mapping[str, int], ended: str, complete: bool) -> Iterator[str]:

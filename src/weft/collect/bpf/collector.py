@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from contextlib import suppress
 
 from weft import _native
 from weft.collect.bpf.kernel import (
@@ -66,7 +65,7 @@ class KernelCollector:
                 self._at_tracepoints[name] = loaded
         self._attached: list[File] = []
         self._clocks = self._open_clocks(rate_hz)
-        self.tables = KernelTables(*(self._maps[name] for name in ("tables", "pages", "rows", "rules")))
+        self.tables = KernelTables(*(self._maps[name] for name in ("tables", "pages", "rows", "rules", "caches")))
         self.maps = _native.KernelMaps(
             ring=self._maps["ring"].descriptor,
             ring_bytes=_RING,
@@ -84,13 +83,14 @@ class KernelCollector:
         """Clocks by their CPUs."""
         clocks = {}
         for cpu in range(possible_cpus()):
-            with suppress(ProcessLookupError):  # it is offline
-                try:
-                    clocks[cpu] = open_clock(cpu, rate_hz, self._on_tick)
-                except PermissionError as error:
-                    raise CollectorError(
-                        "the kernel refuses clocks of CPUs: collector bpf needs CAP_PERFMON"
-                    ) from error
+            try:
+                clocks[cpu] = open_clock(cpu, rate_hz, self._on_tick)
+            except ProcessLookupError:
+                continue  # it is offline
+            except PermissionError as error:
+                raise CollectorError("the kernel refuses clocks of CPUs: collector bpf needs CAP_PERFMON") from error
+            except OSError as error:
+                raise CollectorError(f"the kernel refuses clocks of {rate_hz} Hz: {error.strerror}") from error
         return clocks
 
     def start(self) -> None:

@@ -15,7 +15,8 @@ from pathlib import Path
 from weft.errors import CollectorError
 
 # arch/x86/entry/syscalls/syscall_64.tbl
-_BPF, _PERF_EVENT_OPEN = 321, 298
+_BPF, _PERF_EVENT_OPEN, _MEMBARRIER = 321, 298, 324
+_MEMBARRIER_GLOBAL = 1
 # include/uapi/linux/bpf.h: enum bpf_cmd, and flags
 _MAP_CREATE, _MAP_LOOKUP, _MAP_UPDATE, _MAP_DELETE, _PROG_LOAD, _RAW_TRACEPOINT_OPEN, _BTF_LOAD = 0, 1, 2, 3, 5, 17, 18
 MMAPABLE = 1 << 10
@@ -114,6 +115,19 @@ class Map(File):
         """Return the memory of an array that is MMAPABLE."""
         size = -(-self.bytes // mmap.PAGESIZE) * mmap.PAGESIZE
         return mmap.mmap(self.descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+
+
+def wait_for_programs() -> bool:
+    """Return when every program that is running now, on whatever CPU, has ended. False: the kernel does not say when.
+
+    Programs run as readers of RCU, for which membarrier(2) waits, but not where CPUs run without ticks (nohz_full)
+    (kernel/sched/membarrier.c, MEMBARRIER_CMD_GLOBAL).
+    """
+    try:
+        _call(_MEMBARRIER, _MEMBARRIER_GLOBAL, 0, 0)
+    except OSError:
+        return False
+    return True
 
 
 def possible_cpus() -> int:

@@ -4,47 +4,101 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from contextlib import suppress
 
 from weft import _native
-from weft.collect.bpf.kernel import Map
+from weft.collect.bpf.kernel import Map, possible_cpus, wait_for_programs
+
+_FIRST: tuple[int, ...] = (0, 0, 0, 1)  # entries of the maps; rule 0: there is none
+_IN_USE = 0.75  # of the room; with more than that in use, it would be full again soon
 
 
 class KernelTables:
     """Where the tables of modules lie in the maps.
 
-    What finds no room is unwound in user mode, from a copy of the stack.
+    When these are full, they are emptied, and the tables of the processes that still live are loaded anew. What finds
+    no room is unwound in user mode, from a copy of the stack.
     """
 
     MOST = 16384
+    # Entries of each map: tables, pages, rows, rules.
+    ROOM = (MOST, _native.BPF_PAGES, _native.BPF_ROWS, _native.BPF_RULES)
 
-    def __init__(self, tables: Map, pages: Map, rows: Map, rules: Map) -> None:
+    def __init__(self, tables: Map, pages: Map, rows: Map, rules: Map, caches: Map) -> None:
         self._tables = tables
         self._pages = pages.mapped()
         self._rows = rows.mapped()
         self._rules = rules.mapped()
         self._rule_bytes = rules.bytes // _native.BPF_RULES
-        self._next_page = 0
-        self._next_row = 0
-        self._next_rule = 1  # 0: there is none
+        self._caches = caches
         self._loaded: set[int] = set()
+        self._next = _FIRST
+        self._sizes: dict[int, tuple[int, ...]] = {}  # of tables that are in use, as in ROOM
+        self._used: dict[int, list[_native.UnwindTable]] = {}  # by process
+        self.times_emptied = 0
 
-    def load(self, tables: Iterable[_native.UnwindTable]) -> None:
-        """Load those that are new."""
-        for table in tables:
-            if table.number not in self._loaded and len(self._loaded) < self.MOST:
-                self._loaded.add(table.number)
+    def load(self, process: int, tables: Iterable[_native.UnwindTable]) -> None:
+        """Load the tables of a process, which are all that it uses from now on."""
+        self._used[process] = used = list(tables)
+        without_room = [table for table in used if not self._load(table)]
+        if without_room and self._is_worth_it():
+            self._start_over()
+
+    def forget(self, process: int) -> None:
+        """A process has ended: its tables are not in use, or only by others."""
+        self._used.pop(process, None)
+
+    def _load(self, table: _native.UnwindTable) -> bool:
+        """Load a table if there is room."""
+        if table.number in self._loaded:
+            return True
+        if (known := self._sizes.get(table.number)) and not self._has_room(known):
+            return False
+        first, pages, rows, rules = table.for_kernel()
+        sizes = 1, len(pages) // 4, len(rows) // 4, len(rules) // self._rule_bytes
+        self._sizes[table.number] = sizes
+        if not self._has_room(sizes):
+            return False
+        _, page, row, rule = self._next
+        self._next = tuple(begin + size for begin, size in zip(self._next, sizes, strict=True))
+        self._pages[page * 4 : page * 4 + len(pages)] = pages
+        self._rows[row * 4 : row * 4 + len(rows)] = rows
+        self._rules[rule * self._rule_bytes : rule * self._rule_bytes + len(rules)] = rules
+        place = struct.pack("<6I", first, sizes[1] - 1, page, row, rule, 0)
+        self._tables[struct.pack("<I", table.number)] = place
+        self._loaded.add(table.number)
+        return True
+
+    def _has_room(self, sizes: tuple[int, ...]) -> bool:
+        return all(begin + size <= room for begin, size, room in zip(self._next, sizes, self.ROOM, strict=True))
+
+    def _is_worth_it(self) -> bool:
+        used = {table.number for tables in self._used.values() for table in tables}
+        self._sizes = {number: sizes for number, sizes in self._sizes.items() if number in used}
+        totals = map(sum, zip(*self._sizes.values(), strict=True))
+        return all(total <= _IN_USE * room for total, room in zip(totals, self.ROOM, strict=True))
+
+    def _start_over(self) -> None:
+        """Load what is in use, and nothing else.
+
+        Rules that the kernel remembers of code are of the old tables. So are those that a walk has in hand, and may
+        yet remember: nothing is overwritten before the last of these walks is over.
+        """
+        if not wait_for_programs():
+            return
+        for number in self._loaded:
+            with suppress(FileNotFoundError):
+                del self._tables[struct.pack("<I", number)]
+        self._forget_rules()
+        wait_for_programs()
+        self._forget_rules()
+        self._loaded.clear()
+        self._next = _FIRST
+        self.times_emptied += 1
+        for tables in self._used.values():
+            for table in tables:
                 self._load(table)
 
-    def _load(self, table: _native.UnwindTable) -> None:
-        first, pages, rows, rules = table.for_kernel()
-        size = self._rule_bytes
-        page, row, rule = self._next_page, self._next_row, self._next_rule
-        ends = page + len(pages) // 4, row + len(rows) // 4, rule + len(rules) // size
-        if ends[0] > _native.BPF_PAGES or ends[1] > _native.BPF_ROWS or ends[2] > _native.BPF_RULES:
-            return
-        self._pages[page * 4 : ends[0] * 4] = pages
-        self._rows[row * 4 : ends[1] * 4] = rows
-        self._rules[rule * size : ends[2] * size] = rules
-        self._next_page, self._next_row, self._next_rule = ends
-        place = struct.pack("<6I", first, len(pages) // 4 - 1, page, row, rule, 0)
-        self._tables[struct.pack("<I", table.number)] = place
+    def _forget_rules(self) -> None:
+        for cpu in range(possible_cpus()):
+            self._caches[struct.pack("<I", cpu)] = b""

@@ -1,0 +1,83 @@
+"""Which collector records, where nobody says which: bpf where it can, ptrace otherwise, and the account says why."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from privileges import PERF_EVENT_OPEN, filtered, ordinary
+from weft_command import is_traced, run_weft, wait_until
+
+from weft import Capture, Collector
+from weft.collect.choose import for_command
+
+BUSY = "import time\nend = time.time() + 100\nwhile time.time() < end: sum(range(1000))"
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can load BPF programs")
+
+
+@pytest.fixture
+def busy(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[bytes]]:
+    """A busy Python process, run by the command that the test's parameter gives, or by root."""
+    with subprocess.Popen([*getattr(request, "param", []), sys.executable, "-c", BUSY]) as process:
+        yield process
+        assert process.poll() is None, "it has survived"
+        process.kill()
+
+
+def chosen(pid: int, folder: Path, *options: object, prefix: tuple[str, ...] = ()) -> tuple[str, str]:
+    """Record a process: the collector, and why it was not bpf. What the report says of it is asserted."""
+    path = folder / "x.weft"
+    run = run_weft("record", "-p", pid, "-d", 1, "-o", path, *options, prefix=prefix)
+    assert run.returncode == 0, run.stderr
+    with Capture(path) as capture:
+        collector, reason = str(capture.meta["collector"]), str(capture.meta["collector_reason"])
+        assert capture.account()["samples_taken"] > 0
+    told = " ".join(run_weft("report", path).stdout.split())
+    assert f"collector {collector}, paced by" in told
+    assert ("not bpf:" in told) == bool(reason)
+    assert f"not bpf: {reason}" in told or not reason
+    return collector, reason
+
+
+def test_root(busy: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    assert chosen(busy.pid, tmp_path) == ("bpf", "")
+
+
+def test_beside_a_debugger(busy: subprocess.Popen[bytes], program: Callable[[str], str], tmp_path: Path) -> None:
+    """GIVEN a target that strace traces THEN it is recorded all the same: bpf needs no tracer."""
+    with subprocess.Popen([program("strace"), "-f", "-o", "/dev/null", "-p", str(busy.pid)]) as strace:
+        wait_until(lambda: is_traced(busy.pid), "strace traces the target")
+        assert chosen(busy.pid, tmp_path) == ("bpf", "")
+        strace.terminate()
+
+
+def test_mode_gil(busy: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    assert chosen(busy.pid, tmp_path, "--mode", "gil") == ("ptrace", "collector bpf does not follow the GIL")
+
+
+@pytest.mark.parametrize("busy", [ordinary()], indirect=True)
+def test_an_ordinary_user(busy: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    collector, reason = chosen(busy.pid, tmp_path, prefix=tuple(ordinary()))
+    assert collector == "ptrace"
+    assert "needs CAP_BPF and CAP_PERFMON, or root" in reason
+
+
+def test_no_perf_events(busy: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    """GIVEN a filter that refuses perf_event_open, as containers have THEN ptrace records, by the wall clock."""
+    collector, reason = chosen(busy.pid, tmp_path, prefix=tuple(filtered(PERF_EVENT_OPEN)))
+    assert collector == "ptrace"
+    assert "clocks of CPUs" in reason
+
+
+def test_what_is_asked_for(busy: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    assert chosen(busy.pid, tmp_path, "--collector", "ptrace") == ("ptrace", "")
+
+
+def test_a_command_is_traced() -> None:
+    """THEN a command has a tracer, which alone sees its first instruction and its exit status."""
+    assert for_command(Collector.AUTO) == [Collector.PTRACE]

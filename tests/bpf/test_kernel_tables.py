@@ -1,0 +1,124 @@
+"""The unwind tables in the kernel's maps: what happens when these are full."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from weft import Capture, Collector, Mode, Options, Profile, _native, record_process
+from weft.collect.bpf.kernel import MMAPABLE, Map, MapKind, possible_cpus
+from weft.collect.bpf.program import Object
+from weft.collect.bpf.tables import KernelTables
+from weft.profile.tables import View
+from weft.target.code import CodeBook
+from weft.target.process import Process
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make BPF maps")
+RULE = Object(_native.BPF_OBJECT).size_of("weft_rule")
+
+
+class Maps:
+    """The maps of a recording, as KernelTables has them."""
+
+    def __init__(self) -> None:
+        self.tables = Map(MapKind.HASH, 4, 24, KernelTables.MOST)
+        self.pages = Map(MapKind.ARRAY, 4, _native.BPF_PAGES * 4, 1, MMAPABLE)
+        self.rows = Map(MapKind.ARRAY, 4, _native.BPF_ROWS * 4, 1, MMAPABLE)
+        self.rules = Map(MapKind.ARRAY, 4, _native.BPF_RULES * RULE, 1, MMAPABLE)
+        self.caches = Map(MapKind.ARRAY, 4, 64, possible_cpus())
+
+    def make(self) -> KernelTables:
+        return KernelTables(self.tables, self.pages, self.rows, self.rules, self.caches)
+
+    def loaded(self, table: _native.UnwindTable) -> bool:
+        """Whether the maps hold all of a table; what they hold of it is asserted."""
+        try:
+            place = struct.unpack("<6I", self.tables[struct.pack("<I", table.number)])
+        except KeyError:
+            return False
+        first, pages, rows, rules = table.for_kernel()
+        assert place[:2] == (first, len(pages) // 4 - 1)
+        for held, begin, wanted, size in (
+            (self.pages.mapped(), place[2], pages, 4),
+            (self.rows.mapped(), place[3], rows, 4),
+            (self.rules.mapped(), place[4], rules, RULE),
+        ):
+            assert held[begin * size : begin * size + len(wanted)] == wanted
+        return True
+
+
+@pytest.fixture(scope="module")
+def some_tables() -> list[_native.UnwindTable]:
+    """Tables of this process's own libraries, the largest first."""
+    code = CodeBook().map_of(Process(os.getpid()), within_s=60)
+    tables = {table.number: table for table in code.tables}
+    return sorted(tables.values(), key=lambda table: -len(table.for_kernel()[2]))
+
+
+def test_what_is_not_in_use_makes_room(some_tables: list[_native.UnwindTable], monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN full maps WHEN a process has ended and another one comes THEN its tables are there, whole, and the ended
+    one's are not; what the kernel remembers of rules is gone."""
+    first, second, third = some_tables[0], *some_tables[-2:]
+    rows = [len(table.for_kernel()[2]) // 4 for table in (first, second, third)]
+    monkeypatch.setattr(KernelTables, "ROOM", (100, _native.BPF_PAGES, rows[0] + rows[1], _native.BPF_RULES))
+    assert rows[1] + rows[2] < 0.75 * (rows[0] + rows[1]), "what is in use is to leave some room"
+    maps = Maps()
+    tables = maps.make()
+    tables.load(1, [first])
+    tables.load(2, [second])
+    maps.caches[struct.pack("<I", 0)] = b"rules" * 12
+    tables.load(3, [third])
+    assert [maps.loaded(table) for table in (first, second, third)] == [True, True, False]
+    assert tables.times_emptied == 0, "all are in use"
+    tables.forget(1)
+    tables.load(3, [third])
+    assert [maps.loaded(table) for table in (first, second, third)] == [False, True, True]
+    assert tables.times_emptied == 1
+    assert maps.caches[struct.pack("<I", 0)] == bytes(64)
+    tables.load(4, [second, third])
+    assert tables.times_emptied == 1
+
+
+BUSY = "import time\ndef lives():\n    while True: sum(range(1000))\nlives()"
+SHORT = "import time, {}\nend = time.time() + 0.7\nwhile time.time() < end: sum(range(100))"
+MODULES = ["ssl", "sqlite3", "decimal", "ctypes", "lzma", "unicodedata"]
+
+
+@pytest.mark.serial
+def test_a_recording_with_little_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN room for the libraries of two or three processes WHEN many come and go THEN the stacks of one that stays
+    are whole and proven throughout."""
+    made: list[KernelTables] = []
+    real = KernelTables.__init__
+
+    def make(self: KernelTables, *maps: Map) -> None:
+        real(self, *maps)
+        made.append(self)
+
+    monkeypatch.setattr(KernelTables, "__init__", make)
+    shell = "; ".join(f"{sys.executable} -c '{SHORT.format(module)}'" for module in MODULES)
+    path = tmp_path / "x.weft"
+    command = f"{sys.executable} -c '{BUSY}' & busy=$!; {shell}; kill $busy"
+    with subprocess.Popen(["sh", "-c", f"read start; {command}"], stdin=subprocess.PIPE) as target:
+        assert target.stdin is not None
+        target.stdin.write(b"go\n")
+        target.stdin.flush()
+        monkeypatch.setattr(KernelTables, "ROOM", (60, _native.BPF_PAGES, 250_000, _native.BPF_RULES))
+        record_process(target.pid, path, Options(500, 20, Mode.CPU, Collector.BPF, subprocesses=True))
+    with Capture(path) as capture:
+        profile = Profile.from_capture(capture, View(all_frames=True))
+        account = capture.account()
+    lives = Counter[bool]()
+    for total in profile.totals:
+        names = [profile.frames[frame].function for frame in profile.stacks.path(total.stack)]
+        lives["_start" in names or "__libc_start_main" in names] += ("lives" in names) * total.ticks
+    assert made[0].times_emptied >= 1
+    assert account["seams_open"] == 0
+    assert lives[True] > 500, lives
+    assert lives[False] == 0
