@@ -4,12 +4,6 @@
 
 namespace weft {
 
-namespace {
-
-constexpr std::int64_t kCatchUp = 16;  // ticks over which claims fall into step with the CPU time
-
-}  // namespace
-
 Timeline::Timeline(Mode mode, std::uint64_t period_ns, std::uint64_t now_ns, const SchedStat& now)
     : mode_(mode),
       period_ns_(period_ns),
@@ -48,7 +42,7 @@ Timeline::Claimed Timeline::claim_cpu(std::uint64_t now_ns, const SchedStat& sta
     }
     const std::int64_t unclaimed = unclaimed_cpu_ns(stat);
     const auto period = static_cast<std::int64_t>(period_ns_);
-    const std::int64_t correction = claim.exact ? (unclaimed - period) / kCatchUp : 0;
+    const std::int64_t correction = claim.exact ? (unclaimed - period) / claim.catch_up : 0;
     const std::int64_t wanted = claim.own_tick ? period + correction : unclaimed;
     const std::int64_t claimed = std::clamp<std::int64_t>(wanted, 0, static_cast<std::int64_t>(claim.most_ns));
     const std::int64_t over = std::max<std::int64_t>(0, unclaimed - claimed - static_cast<std::int64_t>(claim.owed_ns));

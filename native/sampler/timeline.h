@@ -43,7 +43,8 @@ class Timeline {
         bool own_tick = false;
         bool exact = true;  // the CPU time is; that of a thread on a CPU lags behind (SchedStat), and corrects nothing
         std::uint64_t most_ns = 0;
-        std::uint64_t owed_ns = 0;  // that claims may be behind the CPU time: what is more has had no tick at all
+        std::uint64_t owed_ns = 0;   // that claims may be behind the CPU time: what is more has had no tick at all
+        std::int64_t catch_up = 16;  // ticks over which claims fall into step with the CPU time
     };
 
     // The thread was seen at `now_ns` running in `stack`. CPU time that belongs to ticks that nobody sampled is returned.
