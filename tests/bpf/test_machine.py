@@ -82,9 +82,10 @@ def pids_in(path: Path) -> set[int]:
 
 
 def test_programs_of_all_kinds(tmp_path: Path) -> None:
-    """GIVEN two Python programs and a shell that compute THEN each is there, in its own functions."""
+    """GIVEN two Python programs and three shells that compute THEN each is there, in its own functions."""
     path = tmp_path / "x.weft"
-    with running(spinning("first"), spinning("second"), ["sh", "-c", SHELL]) as (first, second, shell):
+    shells = [["sh", "-c", SHELL]] * 3  # of more than four processes the report has a table
+    with running(spinning("first"), spinning("second"), *shells) as (first, second, shell, *_):
         record_all(path, 4)
     assert list(time_in(path, "first")) == [first]
     assert list(time_in(path, "second")) == [second]
