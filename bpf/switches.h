@@ -45,12 +45,13 @@ NOT_INLINE struct weft_thread* new_thread(const struct weft_process* process, ui
     const uint64_t start_ns = task->start_time;
     const uint64_t delay_ns = task->sched_info.run_delay;
     fresh.times.began_ns = now_ns;
+    fresh.cpu_ns = task->se.sum_exec_runtime;
     if (start_ns > process->told_ns && start_ns + delay_ns < now_ns) {
+        fresh.cpu_ns = 0;
         fresh.times.began_ns = start_ns;
         fresh.times.ready_ns = delay_ns;
     }
     fresh.since_ns = fresh.times.began_ns + fresh.times.ready_ns;
-    fresh.cpu_ns = start_ns == fresh.times.began_ns ? 0 : task->se.sum_exec_runtime;
     fresh.place = WEFT_ON_CPU;
     map_update(&threads, &tid, &fresh, MAP_NO_EXIST);
     return map_lookup(&threads, &tid);
@@ -74,14 +75,14 @@ INLINE void tell_times(const struct weft_thread* thread, uint32_t record, uint32
     ring_output(&ring, &told, sizeof told, RING_NO_WAKEUP);
 }
 
-// When it went from the place where it was last seen to the other one, by its CPU time since.
-INLINE uint64_t moved_ns(const struct weft_thread* thread, uint64_t ran_ns, uint64_t now_ns) {
+// When it left the place where it was last seen (a CPU, or off it) for the other one, by the CPU time that it has used since.
+INLINE uint64_t untold_switch_ns(const struct weft_thread* thread, uint64_t ran_ns, uint64_t now_ns) {
     const uint64_t past_ns = now_ns - thread->since_ns;
     const uint64_t known_ns = ran_ns < past_ns ? ran_ns : past_ns;
     return thread->place == WEFT_ON_CPU ? thread->since_ns + known_ns : now_ns - known_ns;
 }
 
-INLINE void goes_off(struct weft_thread* thread, uint64_t now_ns, uint32_t place, uint32_t why) {
+INLINE void end_run(struct weft_thread* thread, uint64_t now_ns, uint32_t place, uint32_t why) {
     thread->times.ran_ns += now_ns - thread->since_ns;
     thread->since_ns = now_ns;
     thread->place = place;
@@ -90,7 +91,7 @@ INLINE void goes_off(struct weft_thread* thread, uint64_t now_ns, uint32_t place
     thread->missed = 0;
 }
 
-INLINE void goes_on(struct weft_thread* thread, uint32_t tid, uint64_t now_ns) {
+INLINE void end_stay(struct weft_thread* thread, uint32_t tid, uint64_t now_ns) {
     const uint64_t left_ns = thread->since_ns;
     uint64_t woken_ns = left_ns;
     // If it was woken before it had left, it has only waited for a CPU; if it was blocked and its waking was not told, it was
@@ -115,12 +116,12 @@ INLINE void goes_on(struct weft_thread* thread, uint32_t tid, uint64_t now_ns) {
     }
 }
 
-// The thread runs. Kernels may have failed to tell of a switch: a guest with Linux 6.18 often told nothing of a CPU that ceases to be
+// The thread is seen on a CPU: if it was away, it has come back untold. Kernels may have failed to tell of a switch: a guest with Linux 6.18 often told nothing of a CPU that ceases to be
 // idle, not to its own tracer (tracefs) either.
-INLINE void is_on_cpu(struct weft_thread* thread, uint32_t tid, uint64_t now_ns) {
+INLINE void notice_return(struct weft_thread* thread, uint32_t tid, uint64_t now_ns) {
     if (thread->place != WEFT_ON_CPU) {
         const struct task_struct* task = current_task();
-        goes_on(thread, tid, moved_ns(thread, task->se.sum_exec_runtime - thread->cpu_ns, now_ns));
+        end_stay(thread, tid, untold_switch_ns(thread, task->se.sum_exec_runtime - thread->cpu_ns, now_ns));
     }
 }
 
@@ -130,8 +131,8 @@ INLINE struct weft_thread* leave(const struct weft_process* process, uint64_t no
     if (!thread) {
         return 0;
     }
-    is_on_cpu(thread, tid, now_ns);
-    goes_off(thread, now_ns, WEFT_OFF_CPU, why);
+    notice_return(thread, tid, now_ns);
+    end_run(thread, now_ns, WEFT_OFF_CPU, why);
     const struct task_struct* task = current_task();
     thread->cpu_ns = task->se.sum_exec_runtime;
     if (why & TASK_IS_DEAD) {
@@ -150,10 +151,10 @@ INLINE void come_back(struct weft_thread* thread, uint32_t tid, uint64_t task, u
     if (thread->place == WEFT_ON_CPU) {  // it has left, untold
         uint64_t cpu_ns = thread->cpu_ns;
         read_kernel(&cpu_ns, sizeof cpu_ns, &((const struct task_struct*)task)->se.sum_exec_runtime);
-        goes_off(thread, moved_ns(thread, cpu_ns - thread->cpu_ns, now_ns), WEFT_SOMEWHERE, 0);
+        end_run(thread, untold_switch_ns(thread, cpu_ns - thread->cpu_ns, now_ns), WEFT_SOMEWHERE, 0);
         thread->cpu_ns = cpu_ns;
     }
-    goes_on(thread, tid, now_ns);
+    end_stay(thread, tid, now_ns);
 }
 
 // The arguments of a tracepoint, as bpf_raw_tracepoint_args has them (include/uapi/linux/bpf.h).

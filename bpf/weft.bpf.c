@@ -142,8 +142,9 @@ SECTION("perf_event") int on_tick(struct bpf_perf_event_data* context) {
     const uint32_t tid = (uint32_t)ids;
     struct weft_thread* thread = process->switches ? thread_at(process, tid, now_ns) : 0;
     if (thread) {
+        // Not where it has not been seen to leave: it may have run all the time, and its account lags behind at a tick.
         if (thread->place == WEFT_OFF_CPU) {
-            is_on_cpu(thread, tid, now_ns);
+            notice_return(thread, tid, now_ns);
         }
         sample->cpu_ns = thread->times.ran_ns + (now_ns - thread->since_ns);
     }

@@ -15,7 +15,13 @@ from types import FrameType, TracebackType
 
 from weft import __version__
 from weft.capture import CaptureWriter
-from weft.collect.choose import Collector, check_ptrace, for_command, for_machine, for_process
+from weft.collect.choose import (
+    Collector,
+    check_ptrace,
+    collectors_for_command,
+    collectors_for_machine,
+    collectors_for_process,
+)
 from weft.collect.code import CodeFollower
 from weft.collect.filter import Filter
 from weft.collect.finder import Finder
@@ -86,7 +92,7 @@ def record_process(pid: int, path: Path, options: Options, watch: Watch | None =
     if pid == os.getpid():
         raise TargetError("weft cannot record itself; record it from another process")
     process = Process(pid)
-    collectors = for_process(options.collector)
+    collectors = collectors_for_process(options.collector)
     runtime = _runtime_of(process, options)
     with (
         _process_settings(),
@@ -107,7 +113,7 @@ def record_command(command: Sequence[str], path: Path, options: Options, watch: 
     If the time is up before that, the command runs on to its end. LaunchError, CollectorError, OutputError.
     """
     launched = Launched(command)
-    collectors = for_command(options.collector)
+    collectors = collectors_for_command(options.collector)
     with _process_settings(), _Interrupts(forward_to=launched.pid) as interrupts:
         with _Recording(path, options, collectors, watch) as recording:
             if recording.collector is not Collector.PTRACE:
@@ -137,7 +143,7 @@ def record_machine(path: Path, options: Options, watch: Watch | None = None) -> 
     """
     if options.machine is None or options.mode is not Mode.CPU:
         raise ValueError("a recording of the whole machine needs Options(mode=Mode.CPU, machine=Filter())")
-    collectors = for_machine(options.collector)
+    collectors = collectors_for_machine(options.collector)
     with _process_settings(), _Interrupts() as interrupts, _Recording(path, options, collectors, watch) as recording:
         recording.run(interrupts)
     return recording.result()

@@ -13,7 +13,7 @@ from privileges import PERF_EVENT_OPEN, filtered, ordinary
 from weft_command import is_traced, run_weft, wait_until
 
 from weft import Capture, Collector
-from weft.collect.choose import for_command
+from weft.collect.choose import collectors_for_command
 
 BUSY = "import time\nend = time.time() + 100\nwhile time.time() < end: sum(range(1000))"
 
@@ -80,4 +80,4 @@ def test_what_is_asked_for(busy: subprocess.Popen[bytes], tmp_path: Path) -> Non
 
 def test_a_command_is_traced() -> None:
     """THEN a command has a tracer, which alone sees its first instruction and its exit status."""
-    assert for_command(Collector.AUTO) == [Collector.PTRACE]
+    assert collectors_for_command(Collector.AUTO) == [Collector.PTRACE]

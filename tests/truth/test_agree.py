@@ -26,6 +26,8 @@ def functions_of(path: Path) -> tuple[Shares, Shares]:
     python, innermost = Shares(), Shares()
     for sampled in woven_stacks_of(path):
         users = [frame for frame in sampled.frames if frame.kind is not FrameKind.KERNEL]
+        if not users:
+            continue
         innermost[(users[-1].kind.name, users[-1].function)] += sampled.ticks
         of_python = [frame for frame in users if frame.kind is FrameKind.PYTHON]
         python[("PYTHON", of_python[-1].function if of_python else "")] += sampled.ticks

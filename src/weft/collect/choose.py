@@ -57,18 +57,18 @@ def check_ptrace(pid: int) -> None:
         )
 
 
-def for_machine(asked: Collector) -> list[Collector]:
+def collectors_for_machine(asked: Collector) -> list[Collector]:
     """Return the collectors that can record all processes of the machine, best first. CollectorError."""
     if asked not in (Collector.AUTO, Collector.BPF):
         raise CollectorError(f"collector {asked} takes one process at a time; all of the machine need collector bpf")
     return [Collector.BPF]
 
 
-def for_process(asked: Collector) -> list[Collector]:
+def collectors_for_process(asked: Collector) -> list[Collector]:
     """Return the collectors to try for a running process, best first."""
     return [Collector.BPF, Collector.PTRACE] if asked is Collector.AUTO else [asked]
 
 
-def for_command(asked: Collector) -> list[Collector]:
+def collectors_for_command(asked: Collector) -> list[Collector]:
     """Return the collectors to try for a command: only its tracer sees it from its first instruction."""
     return [Collector.PTRACE] if asked is Collector.AUTO else [asked]

@@ -85,7 +85,7 @@ class KernelTables:
         yet remember: nothing is overwritten before the last of these walks is over.
         """
         if not wait_for_programs():
-            return
+            return  # nor could it be waited for below
         for number in self._loaded:
             with suppress(FileNotFoundError):
                 del self._tables[struct.pack("<I", number)]
