@@ -1,5 +1,6 @@
 #pragma once
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <utility>
@@ -30,5 +31,12 @@ class Descriptor {
    private:
     int fd_ = -1;
 };
+
+// Whether the file is one of the first `quarters` of those that this process may have open: the kernel gives the lowest number
+// that is free. What can do without further files keeps to that, so that there are some left for what cannot.
+inline bool is_among_first(const Descriptor& file, unsigned quarters) {
+    rlimit limit{};
+    return getrlimit(RLIMIT_NOFILE, &limit) != 0 || static_cast<rlim_t>(file.get()) < limit.rlim_cur / 4 * quarters;
+}
 
 }  // namespace weft

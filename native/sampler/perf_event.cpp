@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <ctime>
 #include <utility>
 
@@ -74,8 +75,13 @@ perf_event_attr software_event(std::uint64_t config) {
 }
 
 Descriptor open_event(const perf_event_attr& attr, pid_t tid, int cpu) {
-    return Descriptor(static_cast<int>(
+    Descriptor event(static_cast<int>(
         syscall(SYS_perf_event_open, &attr, tid, cpu, -1, static_cast<unsigned long>(PERF_FLAG_FD_CLOEXEC))));
+    if (event.valid() && !is_among_first(event, 3)) {
+        event = Descriptor();
+        errno = EMFILE;
+    }
+    return event;
 }
 
 }  // namespace weft

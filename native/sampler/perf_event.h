@@ -71,7 +71,8 @@ class EventRing {
     void* pages_ = nullptr;
 };
 
-// Of a thread (or of all, -1) on a CPU (or on all, -1). Not valid() where the kernel refuses (errno says why).
+// Of a thread (or of all, -1) on a CPU (or on all, -1). Not valid() where the kernel refuses (errno says why), and EMFILE where
+// three quarters of our files are open.
 Descriptor open_event(const perf_event_attr& attr, pid_t tid, int cpu);
 
 }  // namespace weft

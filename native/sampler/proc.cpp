@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -99,9 +98,7 @@ std::vector<pid_t> numbers_in(const std::string& folder) {
 }  // namespace
 
 TaskFile::TaskFile(pid_t pid, pid_t tid, const char* name) : path_(task_path(pid, tid, name)), file_(open_file(path_)) {
-    rlimit most{};
-    getrlimit(RLIMIT_NOFILE, &most);
-    if (file_.valid() ? static_cast<rlim_t>(file_.get()) < most.rlim_cur / 2 : errno != EMFILE) {
+    if (file_.valid() ? is_among_first(file_, 2) : errno != EMFILE) {
         path_.clear();
     } else {
         file_ = Descriptor();

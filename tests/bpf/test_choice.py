@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from privileges import PERF_EVENT_OPEN, filtered, ordinary
 from weft_command import is_traced, run_weft, wait_until
 
-from weft import Capture, Collector
+from weft import Capture, Collector, Options, record_process
+from weft.collect.bpf import collector
 from weft.collect.choose import collectors_for_command
 
-BUSY = "import time\nend = time.time() + 100\nwhile time.time() < end: sum(range(1000))"
-
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can load BPF programs")
-
-
-@pytest.fixture
-def busy(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[bytes]]:
-    """A busy Python process, run by the command that the test's parameter gives, or by root."""
-    with subprocess.Popen([*getattr(request, "param", []), sys.executable, "-c", BUSY]) as process:
-        yield process
-        assert process.poll() is None, "it has survived"
-        process.kill()
 
 
 def chosen(pid: int, folder: Path, *options: object, prefix: tuple[str, ...] = ()) -> tuple[str, str]:
@@ -35,13 +26,13 @@ def chosen(pid: int, folder: Path, *options: object, prefix: tuple[str, ...] = (
     run = run_weft("record", "-p", pid, "-d", 1, "-o", path, *options, prefix=prefix)
     assert run.returncode == 0, run.stderr
     with Capture(path) as capture:
-        collector, reason = str(capture.meta["collector"]), str(capture.meta["collector_reason"])
+        name, reason = str(capture.meta["collector"]), str(capture.meta["collector_reason"])
         assert capture.account()["samples_taken"] > 0
     told = " ".join(run_weft("report", path).stdout.split())
-    assert f"collector {collector}, paced by" in told
+    assert f"collector {name}, paced by" in told
     assert ("not bpf:" in told) == bool(reason)
     assert f"not bpf: {reason}" in told or not reason
-    return collector, reason
+    return name, reason
 
 
 def test_root(busy: subprocess.Popen[bytes], tmp_path: Path) -> None:
@@ -62,16 +53,32 @@ def test_mode_gil(busy: subprocess.Popen[bytes], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("busy", [ordinary()], indirect=True)
 def test_an_ordinary_user(busy: subprocess.Popen[bytes], tmp_path: Path) -> None:
-    collector, reason = chosen(busy.pid, tmp_path, prefix=tuple(ordinary()))
-    assert collector == "ptrace"
+    name, reason = chosen(busy.pid, tmp_path, prefix=tuple(ordinary()))
+    assert name == "ptrace"
     assert "needs CAP_BPF and CAP_PERFMON, or root" in reason
 
 
 def test_no_perf_events(busy: subprocess.Popen[bytes], tmp_path: Path) -> None:
     """GIVEN a filter that refuses perf_event_open, as containers have THEN ptrace records, by the wall clock."""
-    collector, reason = chosen(busy.pid, tmp_path, prefix=tuple(filtered(PERF_EVENT_OPEN)))
-    assert collector == "ptrace"
+    name, reason = chosen(busy.pid, tmp_path, prefix=tuple(filtered(PERF_EVENT_OPEN)))
+    assert name == "ptrace"
     assert "clocks of CPUs" in reason
+
+
+def test_refused_at_the_last_moment(
+    busy: subprocess.Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN a kernel that takes the programs, and not what they are to run at THEN ptrace records."""
+
+    def refuse(*_: object) -> NoReturn:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(collector, "attach", refuse)
+    record_process(busy.pid, tmp_path / "x.weft", Options(200, 1))
+    with Capture(tmp_path / "x.weft") as capture:
+        assert capture.meta["collector"] == "ptrace"
+        assert "its tracepoint sched_switch" in str(capture.meta["collector_reason"])
+        assert capture.account()["samples_taken"] > 0
 
 
 def test_what_is_asked_for(busy: subprocess.Popen[bytes], tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import re
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,18 +24,9 @@ from weft.collect.bpf import collector
 from weft.collect.choose import check_bpf
 from weft.errors import CollectorError
 
-BUSY = "import time\nend = time.time() + 100\nwhile time.time() < end: sum(range(1000))"
 PROGRAM_BY_ID, MAP_BY_ID = 13, 14  # bpf(2): BPF_PROG_GET_FD_BY_ID, BPF_MAP_GET_FD_BY_ID
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can load BPF programs")
-
-
-@pytest.fixture
-def busy() -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen([sys.executable, "-c", BUSY]) as process:
-        yield process
-        assert process.poll() is None, "it has survived"
-        process.kill()
 
 
 def in_kernel(pid: int) -> set[tuple[int, int]]:
