@@ -1,11 +1,11 @@
 // The helpers of the kernel that bpf/weft.bpf.c calls, and its maps, for one process with one thread.
 #include "host.h"
 
-#include <string.h>
-
 #include "weft.bpf.c"
 
-enum { PROCESS = 1000, THREAD = 1001, MOST_STEPS = 1 << 23 };
+#include "helpers.h"
+
+enum { PROCESS = 1000, THREAD = 1001 };
 
 static struct weft_host* host;
 static const struct weft_sample* told;
@@ -51,14 +51,6 @@ static long read_user(void* to, uint32_t size, uint64_t address) {
     return 0;
 }
 
-static long loop(uint32_t most, void* step, void* context, uint64_t flags) {
-    long (*const call)(uint32_t, void*) = step;
-    uint32_t index = 0;
-    while (index < most && index < MOST_STEPS && !call(index++, context)) {
-    }
-    return index;
-}
-
 static long kernel_stack(void* context, void* to, uint32_t size, uint64_t flags) {
     const uint64_t addresses[] = {0xffffffff81000010, 0xffffffff81000020};
     memcpy(to, addresses, sizeof addresses);
@@ -71,17 +63,7 @@ static long ring_output(void* map, void* data, uint64_t size, uint64_t flags) {
 }
 
 static long map_delete(void* map, const void* key) { return 0; }
-static uint32_t random_number(void) { return 0; }
-static long read_kernel(void* to, uint32_t size, const void* address) {
-    memcpy(to, address, size);
-    return 0;
-}
 static uint64_t ktime_ns(void) { return 1; }
-static uint32_t cpu_number(void) { return 0; }
-static long current_name(void* to, uint32_t size) {
-    memset(to, 0, size);
-    return 0;
-}
 static uint64_t current_pid_tgid(void) { return (uint64_t)PROCESS << 32 | THREAD; }
 static struct task_struct* current_task(void) { return &task; }
 static struct pt_regs* task_registers(struct task_struct* of) { return &user; }

@@ -1,7 +1,7 @@
 // bpf/switches.h on the host: one thread, which leaves its CPU and comes back as the caller says.
-#include <string.h>
-
 #include "weft.bpf.c"
+
+#include "helpers.h"
 
 enum { PROCESS = 1000, THREAD = 1001 };
 
@@ -44,34 +44,14 @@ static long map_delete(void* map, const void* key) {
     return 0;
 }
 
-static long read_kernel(void* to, uint32_t size, const void* address) {
-    memcpy(to, address, size);
-    return 0;
-}
-
 static long read_user(void* to, uint32_t size, uint64_t address) {
     memset(to, 0, size);
     return -14;
 }
 
-static long current_name(void* to, uint32_t size) {
-    memset(to, 0, size);
-    return 0;
-}
-
-static long loop(uint32_t most, void* step, void* context, uint64_t flags) {
-    long (*const call)(uint32_t, void*) = step;
-    uint32_t index = 0;
-    while (index < most && !call(index++, context)) {
-    }
-    return index;
-}
-
 static long kernel_stack(void* context, void* to, uint32_t size, uint64_t flags) { return 0; }
 static long ring_output(void* map, void* data, uint64_t size, uint64_t flags) { return 0; }
-static uint32_t random_number(void) { return 0; }
 static uint64_t ktime_ns(void) { return now; }
-static uint32_t cpu_number(void) { return 0; }
 static uint64_t current_pid_tgid(void) { return running ? (uint64_t)PROCESS << 32 | running : 0; }
 static struct task_struct* current_task(void) { return &task; }
 static struct pt_regs* task_registers(struct task_struct* of) { return &user; }
