@@ -112,10 +112,8 @@ void Sampler::account_look(SampledThread& thread, const Look& look) {
 Timeline::Claim Sampler::claim(const SampledThread& thread, bool exact) const {
     if (kernel_side_) {
         // Whose tick it is, is by chance: the CPU's clock asks nobody how long he has run.
-        // Where switches are not told, the account lags behind by up to a scheduler tick, and by how much depends on what the
-        // thread does: with 16 ticks, a third of the time spent in short system calls was told as 31.2 % at 2 kHz.
-        return {true, exact, 2 * period_ns_, 2 * kOwedPeriods * period_ns_ + kSchedulerTick,
-                tells_switches() ? 16 : 256};
+        const bool lags = !tells_switches();
+        return {true, exact, 2 * period_ns_, (lags ? 5 : 2) * kOwedPeriods * period_ns_ + kSchedulerTick, lags};
     }
     if (own_clock_is_exact(thread)) {
         return {true, exact, 2 * period_ns_, (kOwedPeriods + thread.clock.cpus()) * period_ns_};

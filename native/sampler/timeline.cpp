@@ -4,6 +4,17 @@
 
 namespace weft {
 
+namespace {
+
+constexpr std::int64_t kCatchUp = 16;  // ticks over which claims fall into step with the CPU time
+// The same of a mean over 16 ticks. Simulated, with lags of 0 to 8 periods in one function and 0 to 3 in another: with kCatchUp
+// alone the first gets 46 % where it should have half, so 49.96 %. Claims are 6.2 periods apart then (standard deviation), of a thread
+// that ticks fall on by chance.
+constexpr std::int64_t kMeanOf = 16;
+constexpr std::int64_t kCatchUpOfMean = 64;
+
+}  // namespace
+
 Timeline::Timeline(Mode mode, std::uint64_t period_ns, std::uint64_t now_ns, const SchedStat& now)
     : mode_(mode),
       period_ns_(period_ns),
@@ -42,7 +53,10 @@ Timeline::Claimed Timeline::claim_cpu(std::uint64_t now_ns, const SchedStat& sta
     }
     const std::int64_t unclaimed = unclaimed_cpu_ns(stat);
     const auto period = static_cast<std::int64_t>(period_ns_);
-    const std::int64_t correction = claim.exact ? (unclaimed - period) / claim.catch_up : 0;
+    const std::int64_t apart = unclaimed - period;
+    mean_apart_ += (apart - mean_apart_) / kMeanOf;
+    const std::int64_t catch_up = claim.lags ? mean_apart_ / kCatchUpOfMean : apart / kCatchUp;
+    const std::int64_t correction = claim.exact ? catch_up : 0;
     const std::int64_t wanted = claim.own_tick ? period + correction : unclaimed;
     const std::int64_t claimed = std::clamp<std::int64_t>(wanted, 0, static_cast<std::int64_t>(claim.most_ns));
     const std::int64_t over = std::max<std::int64_t>(0, unclaimed - claimed - static_cast<std::int64_t>(claim.owed_ns));

@@ -43,8 +43,10 @@ class Timeline {
         bool own_tick = false;
         bool exact = true;  // the CPU time is; that of a thread on a CPU lags behind (SchedStat), and corrects nothing
         std::uint64_t most_ns = 0;
-        std::uint64_t owed_ns = 0;   // that claims may be behind the CPU time: what is more has had no tick at all
-        std::int64_t catch_up = 16;  // ticks over which claims fall into step with the CPU time
+        std::uint64_t owed_ns = 0;  // that claims may be behind the CPU time: what is more has had no tick at all
+        // Even at such a tick the CPU time lags behind by up to a scheduler tick. How far depends on what the thread runs, and must
+        // not weigh: the mean of many ticks is what corrects.
+        bool lags = false;
     };
 
     // The thread was seen at `now_ns` running in `stack`. CPU time that belongs to ticks that nobody sampled is returned.
@@ -114,6 +116,7 @@ class Timeline {
     SchedStat last_;
     // How much of each account runs already stand for.
     std::uint64_t cpu_mark_;
+    std::int64_t mean_apart_ = 0;  // of the CPU time and what is claimed, in ns; see Claim::lags
     std::uint64_t delay_mark_;
     std::uint64_t blocked_mark_ = 0;
     std::uint64_t held_ns_ = 0;

@@ -208,6 +208,23 @@ def test_it_does_not_record_itself(tmp_path: Path) -> None:
     assert weft.pid not in pids_in(path)
 
 
+def test_nor_do_programs_that_it_starts() -> None:
+    """WHEN root has given up capabilities THEN programs that he starts lack them, too, and have the others."""
+    code = """
+import subprocess
+from weft.cli.capabilities import drop_capabilities
+print(open("/proc/self/status").read())
+drop_capabilities()
+for status in open("/proc/self/status").read(), subprocess.check_output(["cat", "/proc/self/status"], text=True):
+    print(status)
+"""
+    told = subprocess.check_output([sys.executable, "-c", code], text=True)
+    before, own, childs = (int(word, 16) for word in re.findall(r"^CapEff:\s*(\w+)$", told, re.MULTILINE))
+    kept = {number for number in range(64) if own >> number & 1}
+    assert own == childs
+    assert kept == {1, 2, 19, 23, 24, 34, 38, 39, 40} & {number for number in range(64) if before >> number & 1}
+
+
 def test_it_gives_up_what_it_does_not_need(tmp_path: Path) -> None:
     """GIVEN root THEN no thread of weft may load modules, mount, change its user, or send to raw sockets."""
     admin, module, setuid, raw = 1 << 21, 1 << 16, 1 << 7, 1 << 13

@@ -21,6 +21,7 @@ _KEPT = {
 }
 _CAPSET = 126  # its number on x86-64
 _VERSION_3 = 0x20080522
+_NO_NEW_PRIVILEGES = 38  # PR_SET_NO_NEW_PRIVS
 
 
 def drop_capabilities() -> None:
@@ -37,5 +38,8 @@ def drop_capabilities() -> None:
     # Effective, permitted, inheritable; of the first 32 and of the others.
     data = ctypes.create_string_buffer(struct.pack("<6I", low, low, 0, high, high, 0))
     libc = ctypes.CDLL(None, use_errno=True)
+    # Else a program that root starts (weft reads debug information in one) has them all again (capabilities(7)).
+    if libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) < 0:
+        raise OSError(ctypes.get_errno(), "prctl(2)")
     if libc.syscall(_CAPSET, header, data) < 0:
         raise OSError(ctypes.get_errno(), "capset(2)")
