@@ -88,6 +88,7 @@ def account(lost: Sequence[Reason] = ()) -> Account:
         lost=tuple(lost),
         degraded=(),
         collector="ptrace",
+        collector_reason="",
         pacer="clock",
         ended="",
         complete=True,
