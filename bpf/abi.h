@@ -72,6 +72,16 @@ struct weft_mapping {
     uint32_t unused;
 };
 
+// One number of several, another one for others.
+static inline __attribute__((always_inline, unused)) uint64_t weft_mix(uint64_t so_far, uint64_t more) {
+    const uint64_t mixed = (so_far ^ more) * 0x9e3779b97f4a7c15ull;
+    return mixed ^ mixed >> 32;
+}
+
+// The texts that a code object names; of each the length and, behind it, the hash tell it from others that had its address.
+#define WEFT_MARK 32  // words that are compared of one that has no hash
+enum weft_text { WEFT_NAME, WEFT_QUALNAME, WEFT_FILENAME, WEFT_LINE_TABLE, WEFT_TEXTS };
+
 // What the walk of Python frames needs of a layout (native/python/layout.h). Offsets in bytes; WEFT_ABSENT: no such field.
 #define WEFT_ABSENT 0xffffffffu
 struct weft_python {
@@ -95,6 +105,15 @@ struct weft_python {
     uint32_t thread_interp;
     uint32_t interp_gil;
     uint32_t gil_size;
+    uint32_t frame_code;
+    uint32_t frame_code_tags;
+    // Code objects: the bytes that are told of one, and fields within them.
+    uint32_t code_begin;
+    uint32_t code_size;
+    uint32_t code_version;
+    uint32_t code_firstlineno;
+    uint32_t code_text[WEFT_TEXTS];
+    uint32_t text_length;  // in the text
     uint32_t unused;
 };
 
@@ -142,6 +161,7 @@ enum weft_kind {
     WEFT_FRAME,   // weft_frame follows, of which `size` bytes are told
     WEFT_CALLER,  // the same, of one whose pc is a return address
     WEFT_KERNEL,  // where the thread is in the kernel: addresses follow, innermost first
+    WEFT_CODE,    // the code object of a Python frame: a number follows that no other one at its address has had
 };
 
 struct weft_piece {

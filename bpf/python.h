@@ -158,6 +158,89 @@ NOT_INLINE uint32_t frame_bytes(struct scratch* scratch, uint64_t address, uint3
     return add_piece(scratch, address, size);
 }
 
+INLINE uint64_t told_word(const struct scratch* scratch, uint32_t at) {
+    return *(const uint64_t*)&scratch->bytes[at & (SCRATCH_BYTES - 1)];
+}
+
+NOT_INLINE void tell_text(struct scratch* scratch, uint64_t address, uint32_t size) {
+    // At the end of a page, what there is of it.
+    if (!add_piece(scratch, address, size)) {
+        add_piece(scratch, address, (4096 - (address & 4095)) & (WINDOW - 1));
+    }
+}
+
+// Of a text, by its length and what is behind it: its hash, or if it has none yet, its first bytes.
+NOT_INLINE uint64_t add_mark(struct scratch* scratch, uint64_t address, uint64_t identity) {
+    uint64_t head[2] = {0, 0};
+    read_user(head, sizeof head, address);
+    identity = weft_mix(weft_mix(identity, head[0]), head[1]);
+    if (head[1] != ~0ull) {
+        return identity;
+    }
+    const uint64_t begin = address + sizeof head;
+    const uint32_t rest = (4096 - (begin & 4095)) & (sizeof scratch->mark - 1);
+    const uint32_t words = !read_user(scratch->mark, sizeof scratch->mark, begin) ? WEFT_MARK
+                           : !read_user(scratch->mark, rest, begin)               ? rest / sizeof *scratch->mark
+                                                                                  : 0;
+    for (uint32_t i = 0; i < WEFT_MARK && i < words; ++i) {
+        identity = weft_mix(identity, scratch->mark[i]);
+    }
+    return identity;
+}
+
+INLINE uint64_t code_word(const struct scratch* scratch, uint32_t offset) {
+    return offset == WEFT_ABSENT ? 0 : *(const uint64_t*)&scratch->code[offset & (MOST_CODE - 1)];
+}
+
+// A number for a code object that no other one at its address has had, from its bytes in scratch->code: that of native/python/code.cpp.
+NOT_INLINE uint64_t identity_of(struct scratch* scratch, const struct weft_python* python) {
+    const uint32_t version = code_word(scratch, python->code_version);
+    uint64_t identity = weft_mix(version, (uint32_t)code_word(scratch, python->code_firstlineno));
+    for (uint32_t i = 0; i < WEFT_TEXTS; ++i) {
+        const uint64_t text = code_word(scratch, python->code_text[i]);
+        identity = weft_mix(identity, text);
+        if (!version && text) {
+            identity = add_mark(scratch, text + python->text_length, identity);
+        }
+    }
+    return identity | 1;
+}
+
+// Tells which code object a frame runs; and one that was not told before, what it says of itself: read later, that might have been
+// freed, and its memory used for another one.
+NOT_INLINE long tell_code(struct walk* walk, uint64_t code) {
+    struct scratch* scratch = walk->scratch;
+    const struct weft_python* python = &walk->process->python;
+    struct seen_code* seen = &scratch->seen[(code >> 4 ^ code >> 10) & (CODES_SEEN - 1)];
+    if (!code || (seen->code == code && seen->time_ns == scratch->sample.time_ns)) {
+        return 0;
+    }
+    const uint32_t size = python->code_size;
+    if (size > MOST_CODE || read_user(scratch->code, size, code + python->code_begin)) {
+        return 0;
+    }
+    const uint64_t identity = identity_of(scratch, python);
+    if (!add_code(scratch, code, identity)) {
+        return 0;
+    }
+    seen->code = code;
+    seen->time_ns = scratch->sample.time_ns;
+    const uint64_t told = weft_mix(weft_mix(identity, code), scratch->generation);
+    uint64_t* known = &walk->told->codes[told & (CODES_TOLD - 1)];
+    if (*known == told || scratch->used > SCRATCH_BYTES / 2) {  // the rest is for frames
+        return 0;
+    }
+    *known = told;
+    add_piece(scratch, code + python->code_begin, size);
+    for (uint32_t i = 0; i < WEFT_TEXTS; ++i) {
+        const uint64_t text = code_word(scratch, python->code_text[i]);
+        if (text) {
+            tell_text(scratch, text, i == WEFT_LINE_TABLE ? WINDOW : WINDOW / 4);
+        }
+    }
+    return 0;
+}
+
 static long frame_step(uint32_t index, struct walk* walk) {
     struct scratch* scratch = walk->scratch;
     const struct weft_python* python = &walk->process->python;
@@ -174,7 +257,8 @@ static long frame_step(uint32_t index, struct walk* walk) {
         return 1;
     }
     scratch->sample.python_frames++;
-    scratch->frame = *(uint64_t*)&scratch->bytes[(at + python->frame_previous) & (SCRATCH_BYTES - 1)];
+    tell_code(walk, told_word(scratch, at + python->frame_code) & ~(uint64_t)python->frame_code_tags);
+    scratch->frame = told_word(scratch, at + python->frame_previous);
     return 0;
 }
 

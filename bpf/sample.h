@@ -9,6 +9,9 @@ enum {
     CACHED_RULES = 1 << 14,
     WINDOW = 1 << 10,
     MOST_STATES = 8,  // thread states of one thread
+    CODES_SEEN = 64,
+    CODES_TOLD = 1 << 14,
+    MOST_CODE = 1 << 9,  // bytes of a code object
 };
 
 // DWARF's numbers of registers, and the pc.
@@ -20,6 +23,17 @@ struct cached_rule {
 };
 struct rule_cache {
     struct cached_rule rules[CACHED_RULES];
+};
+
+// Code objects whose texts were told, each as a number that stands for all of it.
+struct told_codes {
+    uint64_t codes[CODES_TOLD];
+};
+
+// A code object that was met, and in which sample.
+struct seen_code {
+    uint64_t code;
+    uint64_t time_ns;
 };
 
 // The state of the walks is in a map's value, where the verifier does not follow it.
@@ -54,12 +68,16 @@ struct scratch {
     uint64_t block;  // what frames are read from, as a piece that is told anyway
     uint32_t block_size;
     uint32_t block_at;
+    struct seen_code seen[CODES_SEEN];
+    uint64_t mark[WEFT_MARK];
+    uint8_t code[MOST_CODE + sizeof(uint64_t)];
 };
 
 struct walk {
     struct weft_process* process;
     struct scratch* scratch;
     struct rule_cache* cache;
+    struct told_codes* told;
 };
 
 MAP(processes, struct weft_process);  // by their pid
@@ -70,6 +88,7 @@ MAP(rows, uint32_t);
 MAP(rules, struct weft_rule);
 MAP(scratches, struct scratch);    // by CPU
 MAP(caches, struct rule_cache);    // by CPU
+MAP(codes, struct told_codes);     // one value
 MAP(states, struct weft_state);    // by tid
 MAP(threads, struct weft_thread);  // by their tid; empty where switches are not told
 MAP(rates, struct weft_rate);      // of samples at switches, by CPU
@@ -82,6 +101,22 @@ INLINE void count_lost(void) {
     if (number) {
         ++*number;
     }
+}
+
+// Adds which code object it is. 0: there is no room.
+INLINE int add_code(struct scratch* scratch, uint64_t code, uint64_t identity) {
+    const uint32_t at = scratch->used;
+    if (at > SCRATCH_BYTES - 2 * SCRATCH_SLACK) {
+        return 0;
+    }
+    const uint32_t data = at + sizeof(struct weft_piece);
+    *(uint64_t*)&scratch->bytes[data & (SCRATCH_BYTES - 1)] = identity;
+    struct weft_piece* piece = (struct weft_piece*)&scratch->bytes[at & (SCRATCH_BYTES - 1)];
+    piece->address = code;
+    piece->size = sizeof identity;
+    piece->kind = WEFT_CODE;
+    scratch->used = data + sizeof identity;
+    return 1;
 }
 
 // Adds memory of the target as a piece. What it holds is at the offset in scratch->bytes that is returned; 0: it could not be

@@ -69,7 +69,9 @@ INLINE int begin_walk(struct walk* walk, struct weft_process* process) {
     walk->process = process;
     walk->scratch = map_lookup(&scratches, &cpu);
     walk->cache = map_lookup(&caches, &cpu);
-    if (!walk->scratch || !walk->cache) {
+    const uint32_t zero = 0;
+    walk->told = map_lookup(&codes, &zero);
+    if (!walk->scratch || !walk->cache || !walk->told) {
         return 0;
     }
     walk->scratch->generation = process->generation;

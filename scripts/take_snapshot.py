@@ -48,6 +48,7 @@ def take(pid: int) -> Snapshot:
     runtime = find_runtime(pid)
     layout = {name: number for name, number in runtime.layout.numbers().items() if number != ABSENT}
     addresses = asdict(runtime.addresses)
+    del addresses["current_state"]  # for the kernel, which reads it in a thread's own storage
     process = _native.ProcessMemory(pid)
     recording = _native.RecordingMemory(process)
     live = walk(recording, layout, addresses)

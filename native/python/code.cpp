@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "abi.h"
 #include "python/fields.h"
 
 namespace weft {
@@ -19,6 +20,8 @@ constexpr std::size_t kDefinitionSize = 256;  // what one takes at least
 constexpr std::int32_t kCodeUnit = 2;         // bytes of _Py_CODEUNIT
 constexpr std::int32_t kMaxUnits = 1 << 27;   // more than any code has
 constexpr std::string_view kTrampoline = "__init__";
+constexpr std::size_t kPageBytes = 4096;
+constexpr std::uint64_t kNoHash = ~std::uint64_t{0};  // it has not been computed yet
 
 Loss read_into(Memory& memory, Address address, std::size_t size, std::string& bytes) {
     bytes.resize(size);
@@ -72,83 +75,172 @@ Loss read_text(Memory& memory, const Layout& layout, Address object, std::size_t
 }
 
 CodeTable::CodeTable(const Layout& layout, std::uint32_t& next_id) : layout_(layout), next_id_(next_id) {
-    const std::uint32_t p = layout.pointer_size;
     header_begin_ = layout.object_type;
-    const std::uint32_t end = std::max({end_of(layout.code_filename, p), end_of(layout.code_name, p),
-                                        end_of(layout.code_qualname, p), end_of(layout.code_firstlineno, 4),
-                                        end_of(layout.code_linetable, p), end_of(layout.code_firsttraceable, 4)});
-    header_size_ = std::min<std::uint32_t>(end > header_begin_ ? end - header_begin_ : 0, kMaxHeader);
+    header_size_ = std::min<std::uint32_t>(code_header_size(layout), kMaxHeader);
+}
+
+std::uint32_t code_header_size(const Layout& layout) {
+    const std::uint32_t p = layout.pointer_size;
+    const std::uint32_t end =
+        std::max({end_of(layout.code_filename, p), end_of(layout.code_name, p), end_of(layout.code_qualname, p),
+                  end_of(layout.code_firstlineno, 4), end_of(layout.code_linetable, p),
+                  end_of(layout.code_firsttraceable, 4), end_of(layout.code_version, 4)});
+    return end > layout.object_type ? end - layout.object_type : 0;
 }
 
 const CodeTable::Entry* CodeTable::lookup(Memory& memory, Address address, Loss& loss) {
-    Known& known = entries_[address];
-    if (known.sample == sample_) {
-        return &known.entry;
-    }
-    std::array<std::byte, kMaxHeader> bytes;
-    loss = to_loss(memory.read(address + header_begin_, bytes.data(), header_size_));
-    if (loss != Loss::kNone) {
-        entries_.erase(address);
-        return nullptr;
-    }
-    const Fields fields(bytes.data(), header_size_, layout_.pointer_size);
-    const auto pointer = [&](std::uint32_t offset) { return fields.pointer(offset - header_begin_); };
-    const Address name = pointer(layout_.code_name);
-    const Address line_table = pointer(layout_.code_linetable);
-    const auto first_line = fields.get<std::int32_t>(layout_.code_firstlineno - header_begin_);
-    const Address type = pointer(layout_.object_type);
-    if (code_type_ != 0 && type != code_type_) {
-        entries_.erase(address);
-        loss = Loss::kNotCode;
-        return nullptr;
-    }
-    if (known.entry.id == 0 || known.name != name || known.line_table != line_table || known.first_line != first_line) {
-        known = {};
-        known.name = name;
-        known.line_table = line_table;
-        known.first_line = first_line;
-        if (present(layout_.code_firsttraceable)) {
-            const auto index = fields.get<std::int32_t>(layout_.code_firsttraceable - header_begin_);
-            known.entry.first_traceable = std::clamp(index, 0, kMaxUnits) * kCodeUnit;
-        }
-        const Address qualname = present(layout_.code_qualname) ? pointer(layout_.code_qualname) : 0;
-        loss = define(memory, known, pointer(layout_.code_filename), qualname);
+    Seen& seen = seen_[address];
+    if (seen.sample != sample_) {
+        seen = {sample_, nullptr};
+        loss = look_up(memory, address, seen.entry);
         if (loss != Loss::kNone) {
-            entries_.erase(address);
+            seen_.erase(address);
             return nullptr;
         }
-        code_type_ = type;
     }
-    known.sample = sample_;
-    return &known.entry;
+    loss = Loss::kNone;
+    return seen.entry;
 }
 
-Loss CodeTable::define(Memory& memory, Known& known, Address filename, Address qualname) {
-    if (defined_ > kMaxDefined) {
-        return Loss::kDepth;
+Loss CodeTable::look_up(Memory& memory, Address address, const Entry*& entry) {
+    Header header;
+    std::uint64_t identity = told_identity(address);
+    const bool is_told = identity != 0;
+    if (!is_told) {
+        if (const Loss loss = read_identity(memory, address, header, identity); loss != Loss::kNone) {
+            return loss;
+        }
     }
+    const std::uint64_t key = weft_mix(identity, address);
+    if (const auto found = entries_.find(key); found != entries_.end()) {
+        entry = &found->second;
+        return Loss::kNone;
+    }
+    const std::uint64_t read_before = past_ != nullptr ? past_->reads_of_now() : 0;
+    const auto read_late = [&] { return is_told && past_->reads_of_now() != read_before; };
+    if (is_told) {
+        if (const Loss loss = read_header(memory, address, header); loss != Loss::kNone) {
+            return read_late() ? Loss::kCodeGone : loss;
+        }
+    }
+    Entry fresh;
     CodeDefinition definition;
-    definition.first_line = known.first_line;
-    Loss loss = read_text(memory, layout_, filename, kMaxName, definition.filename);
-    if (loss == Loss::kNone) {
-        loss = read_text(memory, layout_, known.name, kMaxName, definition.name);
-    }
-    if (loss == Loss::kNone && qualname != 0) {
-        loss = read_text(memory, layout_, qualname, kMaxName, definition.qualname);
-    }
-    if (loss == Loss::kNone) {
-        loss = read_bytes(memory, layout_, known.line_table, kMaxLineTable, definition.line_table);
+    Loss loss = define(memory, header, fresh, definition);
+    if (read_late()) {
+        // What was read as it is now is the code object's if that is still there.
+        std::uint64_t now = 0;
+        const bool is_there = read_identity(past_->now(), address, header, now) == Loss::kNone && now == identity;
+        loss = is_there ? loss : Loss::kCodeGone;
     }
     if (loss != Loss::kNone) {
         return loss;
     }
-    // _Py_InitCleanup (Python/specialize.c, 3.13): a static code object whose file is its name.
-    known.entry.trampoline = filename == known.name && definition.name.bytes == kTrampoline;
-    definition.id = known.entry.id = next_id_++;
+    definition.id = fresh.id = next_id_++;
+    definitions_.push_back(std::move(definition));
+    entry = &(entries_[key] = fresh);
+    return Loss::kNone;
+}
+
+std::uint64_t CodeTable::told_identity(Address address) const {
+    const auto found = std::ranges::lower_bound(told_, address, {}, &CodeIdentity::address);
+    return found != told_.end() && found->address == address ? found->identity : 0;
+}
+
+Loss CodeTable::read_header(Memory& memory, Address address, Header& header) const {
+    std::array<std::byte, kMaxHeader> bytes;
+    if (const Loss loss = to_loss(memory.read(address + header_begin_, bytes.data(), header_size_));
+        loss != Loss::kNone) {
+        return loss;
+    }
+    const Fields fields(bytes.data(), header_size_, layout_.pointer_size);
+    const auto pointer = [&](std::uint32_t offset) {
+        return present(offset) ? fields.pointer(offset - header_begin_) : 0;
+    };
+    const auto number = [&](std::uint32_t offset) {
+        return present(offset) ? fields.get<std::int32_t>(offset - header_begin_) : 0;
+    };
+    header.type = pointer(layout_.object_type);
+    header.filename = pointer(layout_.code_filename);
+    header.name = pointer(layout_.code_name);
+    header.qualname = pointer(layout_.code_qualname);
+    header.line_table = pointer(layout_.code_linetable);
+    header.first_line = number(layout_.code_firstlineno);
+    header.first_traceable = number(layout_.code_firsttraceable);
+    header.version = static_cast<std::uint32_t>(number(layout_.code_version));
+    return code_type_ == 0 || header.type == code_type_ ? Loss::kNone : Loss::kNotCode;
+}
+
+// As the kernel's part does (bpf/python.h).
+Loss CodeTable::read_identity(Memory& memory, Address address, Header& header, std::uint64_t& identity) const {
+    if (const Loss loss = read_header(memory, address, header); loss != Loss::kNone) {
+        return loss;
+    }
+    identity = weft_mix(header.version, static_cast<std::uint32_t>(header.first_line));
+    for (const Address object : {header.name, header.qualname, header.filename, header.line_table}) {
+        identity = weft_mix(identity, object);
+        if (header.version == 0 && object != 0) {
+            if (const Loss loss = add_mark(memory, object + layout_.bytes_length, identity); loss != Loss::kNone) {
+                return loss;
+            }
+        }
+    }
+    identity |= 1;  // 0: none
+    return Loss::kNone;
+}
+
+// What tells a text from others that had its address: its length, and its hash, which is behind it (PyASCIIObject.hash,
+// PyBytesObject.ob_shash, PyStringObject.ob_shash). Names have one if they are interned; else the first bytes are compared.
+Loss CodeTable::add_mark(Memory& memory, Address address, std::uint64_t& identity) const {
+    const std::uint32_t p = layout_.pointer_size;
+    const std::size_t head_size = std::size_t{2} * p;
+    std::array<std::byte, 2 * sizeof(Address)> bytes{};
+    if (const Loss loss = to_loss(memory.read(address, bytes.data(), head_size)); loss != Loss::kNone) {
+        return loss;
+    }
+    const Fields fields(bytes.data(), head_size, p);
+    identity = weft_mix(weft_mix(identity, fields.pointer(0)), fields.pointer(p));
+    if (fields.pointer(p) != kNoHash >> (64 - 8 * p)) {
+        return Loss::kNone;
+    }
+    std::array<std::uint64_t, WEFT_MARK> words{};
+    const Address begin = address + head_size;
+    const std::size_t rest = (kPageBytes - begin % kPageBytes) % sizeof words;
+    std::size_t size = sizeof words;
+    if (memory.read(begin, words.data(), size) != ReadResult::kOk) {
+        // It ends there, or at the end of a page.
+        size = memory.read(begin, words.data(), rest) == ReadResult::kOk ? rest : 0;
+    }
+    for (std::size_t i = 0; i < size / sizeof words[0]; ++i) {
+        identity = weft_mix(identity, words[i]);
+    }
+    return Loss::kNone;
+}
+
+Loss CodeTable::define(Memory& memory, const Header& header, Entry& entry, CodeDefinition& definition) {
+    if (defined_ > kMaxDefined) {
+        return Loss::kDepth;
+    }
+    definition.first_line = header.first_line;
+    Loss loss = read_text(memory, layout_, header.filename, kMaxName, definition.filename);
+    if (loss == Loss::kNone) {
+        loss = read_text(memory, layout_, header.name, kMaxName, definition.name);
+    }
+    if (loss == Loss::kNone && header.qualname != 0) {
+        loss = read_text(memory, layout_, header.qualname, kMaxName, definition.qualname);
+    }
+    if (loss == Loss::kNone) {
+        loss = read_bytes(memory, layout_, header.line_table, kMaxLineTable, definition.line_table);
+    }
     defined_ += kDefinitionSize + definition.line_table.size() + definition.filename.bytes.size() +
                 definition.name.bytes.size() + definition.qualname.bytes.size();
-    definitions_.push_back(std::move(definition));
-    return Loss::kNone;
+    if (loss != Loss::kNone) {
+        return loss;
+    }
+    entry.first_traceable = std::clamp(header.first_traceable, 0, kMaxUnits) * kCodeUnit;
+    code_type_ = header.type;
+    // _Py_InitCleanup (Python/specialize.c, 3.13): a static code object whose file is its name.
+    entry.trampoline = header.filename == header.name && definition.name.bytes == kTrampoline;
+    return loss;
 }
 
 }  // namespace weft

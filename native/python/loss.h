@@ -16,6 +16,7 @@ namespace weft {
     X(kDepth, "depth")            /* deeper than weft walks, or more to read than it reads */                       \
     X(kNotAFrame, "not-a-frame")  /* the chain led to something that is no frame */                                 \
     X(kNotCode, "not-code")       /* a frame's code is no code object */                                            \
+    X(kCodeGone, "code-gone")     /* a frame's code object was freed before it could be read */                     \
     X(kBetween, "between-frames") /* caught while the interpreter was linking frames, again and again */            \
     X(kInterpreterUnproven, "interpreter-unproven") /* frames of a subinterpreter that another thread may run */    \
     X(kNoUnwind, "no-unwind-info")                  /* a native stack: nothing tells how this code was called */    \

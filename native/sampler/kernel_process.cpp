@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "python/code.h"
 #include "python/fields.h"
 #include "python/runtime.h"
 
@@ -11,6 +12,7 @@ namespace {
 
 static_assert(WEFT_ABSENT == kAbsent);
 constexpr std::uint32_t kMaxThread = 1 << 10;  // bytes, as much as one piece has
+constexpr std::uint32_t kMaxCode = 512;        // the same, of a code object
 constexpr std::uint32_t kActivation = 512;     // bytes: the interpreter keeps what weaving looks for within them
 
 weft_python python_of(const PythonPlace& place) {
@@ -38,6 +40,19 @@ weft_python python_of(const PythonPlace& place) {
     python.thread_interp = layout.thread_interp;
     python.interp_gil = layout.interp_gil;
     python.gil_size = std::max(end_of(layout.gil_last_holder, p), end_of(layout.gil_locked, 4));
+    // Code objects; their fields from where the bytes begin that are told of them.
+    const auto in_code = [&](std::uint32_t offset) { return present(offset) ? offset - layout.object_type : kAbsent; };
+    python.frame_code = layout.frame_code;
+    python.frame_code_tags = layout.frame_code_tags;
+    python.code_begin = layout.object_type;
+    python.code_size = std::min(code_header_size(layout), kMaxCode);
+    python.code_version = in_code(layout.code_version);
+    python.code_firstlineno = in_code(layout.code_firstlineno);
+    python.code_text[WEFT_NAME] = in_code(layout.code_name);
+    python.code_text[WEFT_QUALNAME] = in_code(layout.code_qualname);
+    python.code_text[WEFT_FILENAME] = in_code(layout.code_filename);
+    python.code_text[WEFT_LINE_TABLE] = in_code(layout.code_linetable);
+    python.text_length = layout.bytes_length;
     return python;
 }
 

@@ -9,6 +9,7 @@ namespace weft {
 bool KernelSample::parse(std::span<const std::byte> record) {
     frames_.clear();
     pieces_.clear();
+    codes_.clear();
     kernel_ = {};
     if (record.size() < sizeof head_) {
         return false;
@@ -29,6 +30,10 @@ bool KernelSample::parse(std::span<const std::byte> record) {
         }
         if (piece.kind == WEFT_MEMORY) {
             pieces_.push_back({piece.address, record.first(piece.size)});
+        } else if (piece.kind == WEFT_CODE) {
+            if (piece.size == sizeof(std::uint64_t)) {
+                std::memcpy(&codes_.emplace_back(CodeIdentity{piece.address, 0}).identity, record.data(), piece.size);
+            }
         } else if (piece.kind == WEFT_KERNEL) {
             kernel_ = record.first(piece.size);
         } else {
@@ -37,6 +42,7 @@ bool KernelSample::parse(std::span<const std::byte> record) {
         }
         record = record.subspan(padded);
     }
+    std::ranges::sort(codes_, {}, &CodeIdentity::address);
     // Where pieces overlap, the bytes are the same: those that lie in others are left out. Of what is left, a piece that begins
     // later ends later.
     std::ranges::sort(pieces_, [](const Piece& a, const Piece& b) {

@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "abi.h"
-#include "memory/memory.h"
+#include "memory/past.h"
+#include "python/code.h"
 #include "sampler/kernel.h"
 #include "sampler/proc.h"
 #include "unwind/code_map.h"
@@ -30,6 +31,9 @@ class KernelSample {
 
     KernelChain kernel() const;  // empty if the thread was in user mode
 
+    // The code objects of its Python frames, by their addresses.
+    std::span<const CodeIdentity> codes() const { return codes_; }
+
     // The bytes at an address, as far as they are in one piece; empty: they are in none.
     std::span<const std::byte> at(Address address) const;
 
@@ -47,6 +51,7 @@ class KernelSample {
     weft_sample head_{};
     std::vector<Frame> frames_;  // innermost first
     std::vector<Piece> pieces_;  // by their begin
+    std::vector<CodeIdentity> codes_;
     std::span<const std::byte> kernel_;
 };
 
@@ -62,6 +67,18 @@ class SampleMemory final : public Memory {
     const KernelSample& sample_;
     CodeMap& code_;
     Memory& process_;
+};
+
+// The objects that the thread's frames name.
+class SampleObjects final : public PastMemory {
+   public:
+    explicit SampleObjects(const KernelSample& sample) : sample_(sample) {}
+
+   protected:
+    std::span<const std::byte> told(Address address) const override { return sample_.at(address); }
+
+   private:
+    const KernelSample& sample_;
 };
 
 }  // namespace weft

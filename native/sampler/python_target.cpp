@@ -77,11 +77,11 @@ void PythonTarget::join(PythonThread& thread) const {
     std::ranges::stable_sort(thread.states, std::greater{}, &ThreadState::interpreter_id);
 }
 
-void PythonTarget::walk_states(Memory& memory, const PythonThread& thread, const ThreadPosition& position,
-                               PythonStack& stack) {
+void PythonTarget::walk_states(Memory& memory, Memory& objects, const PythonThread& thread,
+                               const ThreadPosition& position, PythonStack& stack) {
     stack.clear();
     if (threads_.interpreters.size() == 1 && thread.states.size() == 1) {
-        walker_.walk(memory, look_, thread.states.front(), codes_, stack);
+        walker_.walk(memory, objects, thread.states.front(), codes_, stack);
         return;
     }
     // A thread with several interpreters runs one inside the other.
@@ -93,7 +93,7 @@ void PythonTarget::walk_states(Memory& memory, const PythonThread& thread, const
             break;
         }
         PythonStack& part = parts_.emplace_back();
-        walker_.walk(memory, look_, state, codes_, part);
+        walker_.walk(memory, objects, state, codes_, part);
         frames += part.frames.size();
         const bool main = state.interpreter_id == 0;
         const bool decided = !main && part.anchor != 0 && position.stack_pointer() != 0;
@@ -112,7 +112,7 @@ void PythonTarget::walk_states(Memory& memory, const PythonThread& thread, const
 }
 
 bool PythonTarget::look(ProcessMemory& memory, PythonThread& thread, ThreadPosition position, PythonStack& stack,
-                        Memory* of_thread) {
+                        const PastThread* past) {
     read_ahead_.begin(memory, thread.plan);
     look_.begin(read_ahead_);
     // Counted by their numbers: a program that makes ever new code objects has them at the same few addresses.
@@ -120,7 +120,16 @@ bool PythonTarget::look(ProcessMemory& memory, PythonThread& thread, ThreadPosit
         codes_.clear();
         first_code_kept_ = forgotten_below_ = next_code_id_;
     }
-    codes_.begin_sample();
+    Memory* own = &look_;
+    Memory* objects = &look_;
+    if (past == nullptr) {
+        codes_.begin_sample();
+    } else {
+        own = &past->memory;
+        objects = &past->objects;
+        past->objects.begin(look_);
+        codes_.begin_sample(past->codes, &past->objects);
+    }
     if (position.pthread != 0 && position.pthread != thread.pthread) {
         thread.pthread = position.pthread;
         thread.joined_to = 0;
@@ -139,13 +148,16 @@ bool PythonTarget::look(ProcessMemory& memory, PythonThread& thread, ThreadPosit
             position.pthread = state.pthread;
         }
     }
-    walk_states(of_thread == nullptr ? look_ : *of_thread, thread, position, stack);
+    walk_states(*own, *objects, thread, position, stack);
     if (stack.loss == Loss::kNoThreadState) {
         list(memory);
         join(thread);
-        walk_states(of_thread == nullptr ? look_ : *of_thread, thread, position, stack);
+        walk_states(*own, *objects, thread, position, stack);
     }
     read_ahead_.end(thread.plan);
+    if (past != nullptr) {
+        codes_.begin_sample();  // what was told ends here
+    }
     thread.empty_looks = thread.states.empty() ? thread.empty_looks + 1 : 0;
     return !thread.states.empty();
 }

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -35,6 +36,13 @@ struct ThreadPosition {
     Address stack_pointer() const { return registers.get(Register::kRsp); }  // 0: it is not known
 };
 
+// A thread at an earlier instant: its memory, the objects that it shares with others, and its frames' code objects.
+struct PastThread {
+    Memory& memory;
+    PastMemory& objects;
+    std::span<const CodeIdentity> codes;
+};
+
 class PythonTarget {
    public:
     PythonTarget(const Layout& layout, const RuntimeAddresses& addresses, std::uint32_t& next_code_id);
@@ -43,9 +51,9 @@ class PythonTarget {
 
     // Reads the Python stack of one thread that does not run meanwhile. Returns false if the thread has no thread state:
     // it has never run Python.
-    // `of_thread`: the thread's own memory at an earlier instant; null: as it is now.
+    // `past`: as it was at an earlier instant; null: as it is now.
     bool look(ProcessMemory& memory, PythonThread& thread, ThreadPosition position, PythonStack& stack,
-              Memory* of_thread = nullptr);
+              const PastThread* past = nullptr);
 
     // The pthread_self of the thread that holds the GIL, for each GIL that is held.
     std::vector<Address> gil_holders(ProcessMemory& memory);
@@ -69,7 +77,8 @@ class PythonTarget {
    private:
     void list(Memory& memory);
     void join(PythonThread& thread) const;
-    void walk_states(Memory& memory, const PythonThread& thread, const ThreadPosition& position, PythonStack& stack);
+    void walk_states(Memory& memory, Memory& objects, const PythonThread& thread, const ThreadPosition& position,
+                     PythonStack& stack);
     bool may_be_entered_by_others() const;
 
     Runtime runtime_;

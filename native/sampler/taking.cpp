@@ -171,11 +171,15 @@ Sampler::Look Sampler::look_at(SampledThread& thread, const ThreadPosition& posi
     if (sample != nullptr) {
         then.emplace(*sample, process.code, process.memory);
     }
-    Memory* of_thread = then ? &*then : nullptr;
-    if (process.python) {
-        static_cast<void>(process.python->look(process.memory, thread.python, position, stack, of_thread));
+    if (process.python && then) {
+        SampleObjects objects(*sample);
+        const PastThread past{*then, objects, sample->codes()};
+        static_cast<void>(process.python->look(process.memory, thread.python, position, stack, &past));
+    } else if (process.python) {
+        static_cast<void>(process.python->look(process.memory, thread.python, position, stack));
     }
-    weave(thread, position.registers, then ? *of_thread : process.memory, sample);
+    Memory& own = process.memory;
+    weave(thread, position.registers, then ? *then : own, sample);
     // A stack of which nothing could be read is no stack; the rest is kept and marked.
     const bool is_native_alone = stack.loss == Loss::kNoRuntime && !native_.frames.empty();
     look.taken = stack.loss == Loss::kNone || !stack.frames.empty() || is_native_alone;

@@ -134,7 +134,9 @@ class Comparison {
         }
         SampleMemory then(sample, code_, memory_);
         python_.look(memory_, thread_, position, own_stack_);
-        python_.look(memory_, thread_, position, kernels_stack_, &then);
+        SampleObjects objects(sample);
+        const PastThread past{then, objects, sample.codes()};
+        python_.look(memory_, thread_, position, kernels_stack_, &past);
 
         own_words_.begin(memory_, position.stack_pointer());
         kernels_words_.begin(then, position.stack_pointer());

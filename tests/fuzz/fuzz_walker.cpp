@@ -192,22 +192,30 @@ void check(bool holds, const char* what) {
     }
 }
 
-// The walker's frames of a thread, in memory whose code objects nobody has seen before.
-void walk_anew(FrameWalker& walker, const Layout& layout, Memory& of_thread, Memory& memory, const ThreadState& state,
-               PythonStack& stack) {
+// The walker's frames of a thread, in memory whose code objects nobody has seen before; or at the instant of a sample.
+void walk_anew(FrameWalker& walker, const Layout& layout, Memory& memory, const ThreadState& state,
+               const KernelSample* sample, PythonStack& stack) {
+    static CodeMap no_code;
     std::uint32_t next_code = 1;
     CodeTable codes(layout, next_code);
-    codes.begin_sample();
     LimitedMemory limited;
     limited.begin(memory);
-    walker.walk(of_thread, limited, state, codes, stack);
+    if (sample == nullptr) {
+        codes.begin_sample();
+        walker.walk(memory, limited, state, codes, stack);
+        return;
+    }
+    SampleMemory of_thread(*sample, no_code, memory);
+    SampleObjects objects(*sample);
+    objects.begin(limited);
+    codes.begin_sample(sample->codes(), &objects);
+    walker.walk(of_thread, objects, state, codes, stack);
 }
 
 // The kernel's walk along the frames of the thread that `state` is of. `as_laid_out`: the layout is the process's own.
 void check_kernel(HostKernel& kernel, const Layout& layout, Memory& memory, const ThreadState& state,
                   FrameWalker& walker, bool as_laid_out) {
     static KernelSample sample;
-    static CodeMap no_code;
     static PythonStack own;
     static PythonStack told;
     check(sample.parse(kernel.tick(memory, {}, state.pthread)), "the kernel tells a sample");
@@ -215,9 +223,8 @@ void check_kernel(HostKernel& kernel, const Layout& layout, Memory& memory, cons
     if (sample.head().thread_state != state.address) {
         return;  // it has found another one of the same thread
     }
-    SampleMemory then(sample, no_code, memory);
-    walk_anew(walker, layout, memory, memory, state, own);
-    walk_anew(walker, layout, then, memory, state, told);
+    walk_anew(walker, layout, memory, state, nullptr, own);
+    walk_anew(walker, layout, memory, state, &sample, told);
     // That a frame has been popped can be told by the one only, where chunks have changed.
     if (as_laid_out && own.loss == Loss::kNone && told.loss != Loss::kBetween &&
         sample.head().python_end == WEFT_END_WHOLE) {

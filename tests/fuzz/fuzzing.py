@@ -50,9 +50,9 @@ class Harness:
         """Compile it."""
         program = folder / Path(self.file).stem
         files = [HERE / self.file, *(NATIVE / source for source in self.sources)]
-        flags = ["-O2", "-g", *SANITIZE, "-I", NATIVE, *self.flags]
+        flags = ["-O2", "-g", *SANITIZE, "-I", NATIVE, "-I", BPF, *self.flags]
         if self.kernel:
-            flags += ["-I", BPF, "-I", HOST]
+            flags += ["-I", HOST]
             files.append(folder / "host.o")
             # BPF's loads need no alignment.
             of_c = ["-x", "c", "-fno-sanitize=alignment", "-c", HOST / "host.c", "-o", files[-1]]

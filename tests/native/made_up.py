@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from array import array
+from zlib import crc32
 
 from weft import _native
 
@@ -20,7 +21,7 @@ _COMMON = {
     "thread_size": 64, "thread_next": 0, "thread_interp": 8, "thread_frame": 16, "thread_pthread": 24,
     "frame_size": 24, "frame_previous": 0, "frame_code": 8, "frame_code_tags": 0, "frame_instruction": 16,
     "object_type": 0, "code_name": 8, "code_filename": 16, "code_linetable": 24, "code_firstlineno": 32,
-    "bytes_length": 8, "bytes_data": 16,
+    "bytes_length": 8, "bytes_data": 24,
 }  # fmt: skip
 
 # Frames anywhere, as up to 3.10.
@@ -36,8 +37,8 @@ FRAME_SIZE = 32  # of chunked frames, in bytes
 
 
 def text(value: bytes) -> bytes:
-    """A bytes object."""
-    return struct.pack("<QQ", TYPE, len(value)) + value
+    """A bytes object, with a hash."""
+    return struct.pack("<QQQ", TYPE, len(value), crc32(value)) + value
 
 
 def code(name: int = NAME, line_table: int = NAME) -> bytes:

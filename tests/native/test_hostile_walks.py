@@ -160,8 +160,8 @@ def test_more_code_than_anyone_has_written() -> None:
     count, table = 10_000, 1 << 41
     codes = 1 << 42
     image = program(FRAMES)
-    image.add_bytes(table, struct.pack("<QQ", 0, 4 * MB))
-    image.add_zeros(table, 4 * MB + 16)
+    image.add_bytes(table, struct.pack("<QQQ", 0, 4 * MB, 1))
+    image.add_zeros(table, 4 * MB + 24)
     image.add_bytes(codes, code(line_table=table) * count)
     frames = bytearray(linked(count))
     for number in range(count):
@@ -177,8 +177,8 @@ def test_a_program_with_much_code_is_told_in_several_samples() -> None:
     """GIVEN 20 code objects with line tables of 1 MB, which is honest: what one sample leaves out the next one has."""
     count, table, codes = 20, 1 << 41, 1 << 42
     image = program(FRAMES)
-    image.add_bytes(table, struct.pack("<QQ", 0, MB))
-    image.add_zeros(table, MB + 16)
+    image.add_bytes(table, struct.pack("<QQQ", 0, MB, 1))
+    image.add_zeros(table, MB + 24)
     image.add_bytes(codes, code(line_table=table) * count)
     frames = bytearray(linked(count))
     for number in range(count):

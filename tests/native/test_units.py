@@ -9,7 +9,8 @@ from pathlib import Path
 import ziglang
 
 HERE = Path(__file__).resolve().parent
-NATIVE = HERE.parent.parent / "native"
+ROOT = HERE.parent.parent
+NATIVE = ROOT / "native"
 TESTED = [
     *(NATIVE / "memory" / name for name in ("image.cpp", "process.cpp", "read_ahead.cpp")),
     *(NATIVE / "sampler" / name for name in ("stacks.cpp", "timeline.cpp", "runs.cpp", "python_target.cpp")),
@@ -30,7 +31,23 @@ def test_units(tmp_path: Path) -> None:
     warn = ["-Wall", "-Wextra", "-Wshadow", "-Werror"]
     sources = [HERE / "test_units.cpp", *TESTED]
     subprocess.run(
-        [zig, "c++", "-target", target, "-std=c++20", "-O1", *sanitize, *warn, "-I", NATIVE, *sources, "-o", program],
+        [
+            zig,
+            "c++",
+            "-target",
+            target,
+            "-std=c++20",
+            "-O1",
+            *sanitize,
+            *warn,
+            "-I",
+            NATIVE,
+            "-I",
+            ROOT / "bpf",
+            *sources,
+            "-o",
+            program,
+        ],
         check=True,
     )
     run = subprocess.run([program], check=False, capture_output=True, text=True)

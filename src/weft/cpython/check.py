@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 import time
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
@@ -91,6 +92,7 @@ class _Seen:
 
     codes: set[int] = field(default_factory=set)
     names: list[tuple[str, str | None, str, int]] = field(default_factory=list)  # name, qualified name, file, line
+    versions: list[int] = field(default_factory=list)
     callers: int = 0  # frames that have called another
     callers_begun: int = 0  # of them, those that stand behind their first instruction
 
@@ -113,7 +115,7 @@ class _Attempt:
             raise NotReadyError("the interpreter has no thread yet")
         self._kernel_knows(threads)
         self._gil(interpreters, threads)
-        self._frames(threads)
+        self._frames(threads, len(interpreters))
 
     def _structure(self) -> None:
         """Check relations that hold in every version, by CPython's bytesobject.h, unicodeobject.h and pystate.h."""
@@ -230,7 +232,7 @@ class _Attempt:
             # drop_gil (Python/ceval_gil.c) leaves the last holder; it may have been freed since.
             raise _FailedError("the GIL is free, but no thread has held it")
 
-    def _frames(self, threads: Collection[int]) -> None:
+    def _frames(self, threads: Collection[int], interpreters: int) -> None:
         """At least one thread must have a whole chain of frames; the others may be moving."""
         for attempt in range(1, _ATTEMPTS_AT_FRAMES + 1):
             self.seen = _Seen()
@@ -242,7 +244,7 @@ class _Attempt:
                 except _FAILURES as error:
                     failures.append(error)
             if whole:
-                self._together()
+                self._together(interpreters)
                 return
             if not failures:
                 raise NotReadyError("no thread runs Python at this instant")
@@ -346,6 +348,8 @@ class _Attempt:
             layout.python, read_bytes(self.memory, layout, read_u64(self.memory, code + layout.code_linetable)), line
         )
         self.seen.names.append((name, qualified, file, line))
+        if layout.code_version is not None:
+            self.seen.versions.append(read_u32(self.memory, code + layout.code_version))
         if layout.code_firsttraceable is not None:
             assert layout.code_adaptive is not None
             first = read_u32(self.memory, code + layout.code_firsttraceable)
@@ -398,7 +402,7 @@ class _Attempt:
             raise _FailedError(f"a frame runs copy {index} of its code, which there is not")
         return read_u64(self.memory, array + 8 + index * 8)
 
-    def _together(self) -> None:
+    def _together(self, interpreters: int) -> None:
         """Check what one frame alone may lack, but hardly all of them."""
         seen = self.seen
         if seen.callers > 2 * seen.callers_begun:  # a signal handler may be called before a first instruction
@@ -408,6 +412,9 @@ class _Attempt:
         lines = {line for _, _, _, line in seen.names}
         if len(seen.names) >= 3 and len(lines) == 1 and lines != {1}:
             raise _FailedError("all code objects begin at the same line")
+        versions = Counter(version for version in seen.versions if version)
+        if versions and max(versions.values()) > interpreters:  # each counts on its own
+            raise _FailedError("code objects have the same version")
         if self.layout.code_qualname is None:
             return
         modules = [line for name, _, _, line in seen.names if name == "<module>"]

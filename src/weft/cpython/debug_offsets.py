@@ -128,6 +128,7 @@ _FROM_TABLE: dict[str, tuple[str, ...]] = {
     "chunk_top": (),
     "chunk_data": (),
     "code_firsttraceable": ("code_linetable", "code_adaptive"),
+    "code_version": ("code_firstlineno", "code_filename"),
     "str_kind_shift": ("str_state", "str_ascii_data"),
     "str_compact_data": ("str_ascii_data",),
     "str_data_pointer": ("str_ascii_data",),

@@ -61,6 +61,7 @@ _MEMBERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "code_linetable": (("PyCodeObject",), ("co_linetable", "co_lnotab")),
     "code_adaptive": (("PyCodeObject",), ("co_code_adaptive",)),
     "code_firsttraceable": (("PyCodeObject",), ("_co_firsttraceable",)),
+    "code_version": (("PyCodeObject",), ("co_version",)),
     "code_tlbc": (("PyCodeObject",), ("co_tlbc",)),
     "object_type": (("_object",), ("ob_type",)),
     "type_name": (("_typeobject",), ("tp_name",)),

@@ -105,6 +105,7 @@ class Layout:
     code_linetable: int
     code_adaptive: int | None = None
     code_firsttraceable: int | None = None
+    code_version: int | None = None
     code_tlbc: int | None = None
     # objects
     object_type: int
@@ -209,5 +210,5 @@ def _required(version: Version) -> set[str]:
     if version[:2] == (3, 11):
         names |= {"frame_is_entry"}
     if version >= (3, 12):
-        names |= {"interp_gil", "gil_last_holder", "gil_locked", "gil_size"}
+        names |= {"interp_gil", "gil_last_holder", "gil_locked", "gil_size", "code_version"}
     return names

@@ -47,6 +47,7 @@ class KernelCollector:
                 "rules": Map(MapKind.ARRAY, 4, _native.BPF_RULES * program.size_of("weft_rule"), 1, MMAPABLE),
                 "scratches": Map(MapKind.ARRAY, 4, program.size_of("scratch"), cpus),
                 "caches": Map(MapKind.ARRAY, 4, cache, cpus),
+                "codes": Map(MapKind.ARRAY, 4, program.size_of("told_codes"), 1),
                 "states": Map(MapKind.LRU_HASH, 4, program.size_of("weft_state"), _THREADS),
                 "threads": Map(MapKind.HASH, 4, program.size_of("weft_thread"), _THREADS if switches else 1),
                 "rates": Map(MapKind.ARRAY, 4, program.size_of("weft_rate"), cpus),
