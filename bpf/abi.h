@@ -113,8 +113,13 @@ struct weft_python {
     uint32_t code_version;
     uint32_t code_firstlineno;
     uint32_t code_text[WEFT_TEXTS];
-    uint32_t text_length;  // in the text
-    uint32_t unused;
+    // Texts: where they have their length; from there on, where a str has its state and its characters, and bytes have theirs.
+    uint32_t text_length;
+    uint32_t str_state;  // WEFT_ABSENT: names are bytes
+    uint32_t str_kind_shift;
+    uint32_t str_ascii_data;
+    uint32_t str_compact_data;
+    uint32_t bytes_data;
 };
 
 // A thread's state in the main interpreter, and the first of that interpreter's list when it was looked for; 0: it was not.

@@ -169,20 +169,36 @@ NOT_INLINE void tell_text(struct scratch* scratch, uint64_t address, uint32_t si
     }
 }
 
-// Of a text, by its length and what is behind it: its hash, or if it has none yet, its first bytes.
-NOT_INLINE uint64_t add_mark(struct scratch* scratch, uint64_t address, uint64_t identity) {
-    uint64_t head[2] = {0, 0};
-    read_user(head, sizeof head, address);
+// Of a text, by its length and its hash, which is behind that; if it has none yet, by its first characters, up to the end of a page.
+// 0: they cannot be read.
+NOT_INLINE uint64_t add_mark(struct scratch* scratch, const struct weft_python* python, uint64_t text,
+                             uint64_t identity) {
+    const uint64_t begin = text + python->text_length;
+    uint64_t head[2];
+    if (read_user(head, sizeof head, begin)) {
+        return 0;
+    }
     identity = weft_mix(weft_mix(identity, head[0]), head[1]);
     if (head[1] != ~0ull) {
         return identity;
     }
-    const uint64_t begin = address + sizeof head;
-    const uint32_t rest = (4096 - (begin & 4095)) & (sizeof scratch->mark - 1);
-    const uint32_t words = !read_user(scratch->mark, sizeof scratch->mark, begin) ? WEFT_MARK
-                           : !read_user(scratch->mark, rest, begin)               ? rest / sizeof *scratch->mark
-                                                                                  : 0;
-    for (uint32_t i = 0; i < WEFT_MARK && i < words; ++i) {
+    uint64_t data = begin + python->bytes_data;
+    uint64_t size = head[0];
+    if (scratch->is_str) {
+        uint32_t state = 0;
+        read_user(&state, sizeof state, begin + python->str_state);
+        state >>= python->str_kind_shift & 31;
+        data = begin + (state & 16 ? python->str_ascii_data : python->str_compact_data);
+        size = head[0] * (state & 7);
+    }
+    const uint64_t rest = (4096 - (data & 4095)) & -8ull;
+    size = (size + 7) & -8ull;  // what is behind the last one is the object's, too
+    size = size < rest ? size : rest;
+    const uint32_t told = size < sizeof scratch->mark ? size : sizeof scratch->mark;
+    if (told > sizeof scratch->mark || read_user(scratch->mark, told, data)) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < WEFT_MARK && i < told / sizeof *scratch->mark; ++i) {
         identity = weft_mix(identity, scratch->mark[i]);
     }
     return identity;
@@ -193,6 +209,7 @@ INLINE uint64_t code_word(const struct scratch* scratch, uint32_t offset) {
 }
 
 // A number for a code object that no other one at its address has had, from its bytes in scratch->code: that of native/python/code.cpp.
+// 0: its texts are not resident. Then it was not made just now, and may be looked at later.
 NOT_INLINE uint64_t identity_of(struct scratch* scratch, const struct weft_python* python) {
     const uint32_t version = code_word(scratch, python->code_version);
     uint64_t identity = weft_mix(version, (uint32_t)code_word(scratch, python->code_firstlineno));
@@ -200,7 +217,11 @@ NOT_INLINE uint64_t identity_of(struct scratch* scratch, const struct weft_pytho
         const uint64_t text = code_word(scratch, python->code_text[i]);
         identity = weft_mix(identity, text);
         if (!version && text) {
-            identity = add_mark(scratch, text + python->text_length, identity);
+            scratch->is_str = i != WEFT_LINE_TABLE && python->str_state != WEFT_ABSENT;
+            identity = add_mark(scratch, python, text, identity);
+            if (!identity) {
+                return 0;
+            }
         }
     }
     return identity | 1;
@@ -220,7 +241,7 @@ NOT_INLINE long tell_code(struct walk* walk, uint64_t code) {
         return 0;
     }
     const uint64_t identity = identity_of(scratch, python);
-    if (!add_code(scratch, code, identity)) {
+    if (!identity || !add_code(scratch, code, identity)) {
         return 0;
     }
     seen->code = code;

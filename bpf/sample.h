@@ -69,6 +69,7 @@ struct scratch {
     uint32_t block_size;
     uint32_t block_at;
     struct seen_code seen[CODES_SEEN];
+    uint32_t is_str;  // the text at hand
     uint64_t mark[WEFT_MARK];
     uint8_t code[MOST_CODE + sizeof(uint64_t)];
 };

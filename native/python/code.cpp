@@ -179,7 +179,8 @@ Loss CodeTable::read_identity(Memory& memory, Address address, Header& header, s
     for (const Address object : {header.name, header.qualname, header.filename, header.line_table}) {
         identity = weft_mix(identity, object);
         if (header.version == 0 && object != 0) {
-            if (const Loss loss = add_mark(memory, object + layout_.bytes_length, identity); loss != Loss::kNone) {
+            const bool is_str = object != header.line_table && layout_.names_are_bytes == 0;
+            if (const Loss loss = add_mark(memory, object, is_str, identity); loss != Loss::kNone) {
                 return loss;
             }
         }
@@ -189,12 +190,14 @@ Loss CodeTable::read_identity(Memory& memory, Address address, Header& header, s
 }
 
 // What tells a text from others that had its address: its length, and its hash, which is behind it (PyASCIIObject.hash,
-// PyBytesObject.ob_shash, PyStringObject.ob_shash). Names have one if they are interned; else the first bytes are compared.
-Loss CodeTable::add_mark(Memory& memory, Address address, std::uint64_t& identity) const {
+// PyBytesObject.ob_shash, PyStringObject.ob_shash). Names have one if they are interned; else the first characters are compared,
+// up to the end of a page: what is behind that may not be resident.
+Loss CodeTable::add_mark(Memory& memory, Address text, bool is_str, std::uint64_t& identity) const {
     const std::uint32_t p = layout_.pointer_size;
     const std::size_t head_size = std::size_t{2} * p;
     std::array<std::byte, 2 * sizeof(Address)> bytes{};
-    if (const Loss loss = to_loss(memory.read(address, bytes.data(), head_size)); loss != Loss::kNone) {
+    if (const Loss loss = to_loss(memory.read(text + layout_.bytes_length, bytes.data(), head_size));
+        loss != Loss::kNone) {
         return loss;
     }
     const Fields fields(bytes.data(), head_size, p);
@@ -202,16 +205,26 @@ Loss CodeTable::add_mark(Memory& memory, Address address, std::uint64_t& identit
     if (fields.pointer(p) != kNoHash >> (64 - 8 * p)) {
         return Loss::kNone;
     }
-    std::array<std::uint64_t, WEFT_MARK> words{};
-    const Address begin = address + head_size;
-    const std::size_t rest = (kPageBytes - begin % kPageBytes) % sizeof words;
-    std::size_t size = sizeof words;
-    if (memory.read(begin, words.data(), size) != ReadResult::kOk) {
-        // It ends there, or at the end of a page.
-        size = memory.read(begin, words.data(), rest) == ReadResult::kOk ? rest : 0;
+    Address data = text + layout_.bytes_data;
+    std::uint64_t size = fields.pointer(0);
+    if (is_str) {
+        std::uint32_t state = 0;
+        if (const Loss loss = to_loss(memory.read(text + layout_.str_state, &state, sizeof state));
+            loss != Loss::kNone) {
+            return loss;
+        }
+        state >>= layout_.str_kind_shift & 31;
+        data = text + ((state & 16) != 0 ? layout_.str_ascii_data : layout_.str_compact_data);
+        size *= state & 7;
     }
-    for (std::size_t i = 0; i < size / sizeof words[0]; ++i) {
-        identity = weft_mix(identity, words[i]);
+    std::array<std::uint64_t, WEFT_MARK> words{};
+    const std::uint64_t rest = (kPageBytes - data % kPageBytes) / sizeof words[0];
+    const std::size_t count = std::min({size / sizeof words[0] + (size % sizeof words[0] != 0), rest, words.size()});
+    if (const Loss loss = to_loss(memory.read(data, words.data(), count * sizeof words[0])); loss != Loss::kNone) {
+        return loss;
+    }
+    for (const std::uint64_t word : std::span(words).first(count)) {
+        identity = weft_mix(identity, word);
     }
     return Loss::kNone;
 }

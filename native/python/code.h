@@ -99,7 +99,7 @@ class CodeTable {
     std::uint64_t told_identity(Address address) const;
     Loss read_header(Memory& memory, Address address, Header& header) const;
     Loss read_identity(Memory& memory, Address address, Header& header, std::uint64_t& identity) const;
-    Loss add_mark(Memory& memory, Address address, std::uint64_t& identity) const;
+    Loss add_mark(Memory& memory, Address text, bool is_str, std::uint64_t& identity) const;
     Loss define(Memory& memory, const Header& header, Entry& entry, CodeDefinition& definition);
 
     const Layout& layout_;

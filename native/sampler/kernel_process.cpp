@@ -52,7 +52,13 @@ weft_python python_of(const PythonPlace& place) {
     python.code_text[WEFT_QUALNAME] = in_code(layout.code_qualname);
     python.code_text[WEFT_FILENAME] = in_code(layout.code_filename);
     python.code_text[WEFT_LINE_TABLE] = in_code(layout.code_linetable);
+    const auto in_text = [&](std::uint32_t offset) { return present(offset) ? offset - layout.bytes_length : kAbsent; };
     python.text_length = layout.bytes_length;
+    python.str_state = in_text(layout.str_state);
+    python.str_kind_shift = layout.str_kind_shift;
+    python.str_ascii_data = in_text(layout.str_ascii_data);
+    python.str_compact_data = in_text(layout.str_compact_data);
+    python.bytes_data = in_text(layout.bytes_data);
     return python;
 }
 
