@@ -169,8 +169,8 @@ NOT_INLINE void tell_text(struct scratch* scratch, uint64_t address, uint32_t si
     }
 }
 
-// Of a text, by its length and its hash, which is behind that; if it has none yet, by its first characters, up to the end of a page.
-// 0: they cannot be read.
+// Adds a text to what identifies its code object: its length and its hash, which is behind that; if it has none yet, its first
+// characters, up to the end of a page. 0: they cannot be read.
 NOT_INLINE uint64_t add_mark(struct scratch* scratch, const struct weft_python* python, uint64_t text,
                              uint64_t identity) {
     const uint64_t begin = text + python->text_length;
@@ -178,15 +178,17 @@ NOT_INLINE uint64_t add_mark(struct scratch* scratch, const struct weft_python* 
     if (read_user(head, sizeof head, begin)) {
         return 0;
     }
-    identity = weft_mix(weft_mix(identity, head[0]), head[1]);
+    uint64_t mark = weft_mix(head[0], head[1]);
     if (head[1] != ~0ull) {
-        return identity;
+        return weft_mix(identity, mark);
     }
     uint64_t data = begin + python->bytes_data;
     uint64_t size = head[0];
     if (scratch->is_str) {
         uint32_t state = 0;
-        read_user(&state, sizeof state, begin + python->str_state);
+        if (read_user(&state, sizeof state, begin + python->str_state)) {
+            return 0;
+        }
         state >>= python->str_kind_shift & 31;
         data = begin + (state & 16 ? python->str_ascii_data : python->str_compact_data);
         size = head[0] * (state & 7);
@@ -199,9 +201,9 @@ NOT_INLINE uint64_t add_mark(struct scratch* scratch, const struct weft_python* 
         return 0;
     }
     for (uint32_t i = 0; i < WEFT_MARK && i < told / sizeof *scratch->mark; ++i) {
-        identity = weft_mix(identity, scratch->mark[i]);
+        mark = weft_mix(mark, scratch->mark[i]);
     }
-    return identity;
+    return weft_mix(identity, mark);
 }
 
 INLINE uint64_t code_word(const struct scratch* scratch, uint32_t offset) {

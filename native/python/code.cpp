@@ -21,7 +21,29 @@ constexpr std::int32_t kCodeUnit = 2;         // bytes of _Py_CODEUNIT
 constexpr std::int32_t kMaxUnits = 1 << 27;   // more than any code has
 constexpr std::string_view kTrampoline = "__init__";
 constexpr std::size_t kPageBytes = 4096;
+constexpr std::size_t kMarkBlock = 128;               // bytes that are read of a text at once: all of most
 constexpr std::uint64_t kNoHash = ~std::uint64_t{0};  // it has not been computed yet
+
+// Memory of which some was read already.
+class PartlyRead final : public Memory {
+   public:
+    PartlyRead(Memory& memory, Address begin, std::span<const std::byte> bytes)
+        : memory_(memory), begin_(begin), bytes_(bytes) {}
+
+    [[nodiscard]] ReadResult read(Address address, void* to, std::size_t size) override {
+        const Address into = address - begin_;
+        if (into > bytes_.size() || size > bytes_.size() - into) {
+            return memory_.read(address, to, size);
+        }
+        std::ranges::copy(bytes_.subspan(into, size), static_cast<std::byte*>(to));
+        return ReadResult::kOk;
+    }
+
+   private:
+    Memory& memory_;
+    Address begin_;
+    std::span<const std::byte> bytes_;
+};
 
 Loss read_into(Memory& memory, Address address, std::size_t size, std::string& bytes) {
     bytes.resize(size);
@@ -171,7 +193,7 @@ Loss CodeTable::read_header(Memory& memory, Address address, Header& header) con
 }
 
 // As the kernel's part does (bpf/python.h).
-Loss CodeTable::read_identity(Memory& memory, Address address, Header& header, std::uint64_t& identity) const {
+Loss CodeTable::read_identity(Memory& memory, Address address, Header& header, std::uint64_t& identity) {
     if (const Loss loss = read_header(memory, address, header); loss != Loss::kNone) {
         return loss;
     }
@@ -180,9 +202,11 @@ Loss CodeTable::read_identity(Memory& memory, Address address, Header& header, s
         identity = weft_mix(identity, object);
         if (header.version == 0 && object != 0) {
             const bool is_str = object != header.line_table && layout_.names_are_bytes == 0;
-            if (const Loss loss = add_mark(memory, object, is_str, identity); loss != Loss::kNone) {
+            std::uint64_t mark = 0;
+            if (const Loss loss = mark_of(memory, object, is_str, mark); loss != Loss::kNone) {
                 return loss;
             }
+            identity = weft_mix(identity, mark);
         }
     }
     identity |= 1;  // 0: none
@@ -192,41 +216,57 @@ Loss CodeTable::read_identity(Memory& memory, Address address, Header& header, s
 // What tells a text from others that had its address: its length, and its hash, which is behind it (PyASCIIObject.hash,
 // PyBytesObject.ob_shash, PyStringObject.ob_shash). Names have one if they are interned; else the first characters are compared,
 // up to the end of a page: what is behind that may not be resident.
-Loss CodeTable::add_mark(Memory& memory, Address text, bool is_str, std::uint64_t& identity) const {
-    const std::uint32_t p = layout_.pointer_size;
-    const std::size_t head_size = std::size_t{2} * p;
-    std::array<std::byte, 2 * sizeof(Address)> bytes{};
-    if (const Loss loss = to_loss(memory.read(text + layout_.bytes_length, bytes.data(), head_size));
-        loss != Loss::kNone) {
-        return loss;
-    }
-    const Fields fields(bytes.data(), head_size, p);
-    identity = weft_mix(weft_mix(identity, fields.pointer(0)), fields.pointer(p));
-    if (fields.pointer(p) != kNoHash >> (64 - 8 * p)) {
+Loss CodeTable::mark_of(Memory& memory, Address text, bool is_str, std::uint64_t& mark) {
+    Marked& known = marks_[text / sizeof(Address) % marks_.size()];
+    if (known.text == text && known.sample == sample_) {
+        mark = known.mark;
         return Loss::kNone;
     }
+    const std::uint32_t p = layout_.pointer_size;
+    const Address begin = text + layout_.bytes_length;
+    std::array<std::byte, kMarkBlock> block{};
+    std::size_t size = block.size();
+    if (memory.read(begin, block.data(), size) != ReadResult::kOk) {
+        size = std::size_t{2} * p;
+        if (const Loss loss = to_loss(memory.read(begin, block.data(), size)); loss != Loss::kNone) {
+            return loss;
+        }
+    }
+    const Fields fields(block.data(), size, p);
+    const std::uint64_t length = fields.pointer(0);
+    mark = weft_mix(length, fields.pointer(p));
+    if (fields.pointer(p) == kNoHash >> (64 - 8 * p)) {
+        PartlyRead rest(memory, begin, std::span(block).first(size));
+        if (const Loss loss = to_loss(add_characters(rest, text, is_str, length, mark)); loss != Loss::kNone) {
+            return loss;
+        }
+    }
+    known = {text, sample_, mark};
+    return Loss::kNone;
+}
+
+ReadResult CodeTable::add_characters(Memory& memory, Address text, bool is_str, std::uint64_t length,
+                                     std::uint64_t& mark) const {
     Address data = text + layout_.bytes_data;
-    std::uint64_t size = fields.pointer(0);
     if (is_str) {
         std::uint32_t state = 0;
-        if (const Loss loss = to_loss(memory.read(text + layout_.str_state, &state, sizeof state));
-            loss != Loss::kNone) {
-            return loss;
+        if (const ReadResult result = memory.read(text + layout_.str_state, &state, sizeof state);
+            result != ReadResult::kOk) {
+            return result;
         }
         state >>= layout_.str_kind_shift & 31;
         data = text + ((state & 16) != 0 ? layout_.str_ascii_data : layout_.str_compact_data);
-        size *= state & 7;
+        length *= state & 7;
     }
     std::array<std::uint64_t, WEFT_MARK> words{};
     const std::uint64_t rest = (kPageBytes - data % kPageBytes) / sizeof words[0];
-    const std::size_t count = std::min({size / sizeof words[0] + (size % sizeof words[0] != 0), rest, words.size()});
-    if (const Loss loss = to_loss(memory.read(data, words.data(), count * sizeof words[0])); loss != Loss::kNone) {
-        return loss;
-    }
+    const std::size_t count =
+        std::min({length / sizeof words[0] + (length % sizeof words[0] != 0), rest, words.size()});
+    const ReadResult result = memory.read(data, words.data(), count * sizeof words[0]);
     for (const std::uint64_t word : std::span(words).first(count)) {
-        identity = weft_mix(identity, word);
+        mark = weft_mix(mark, word);
     }
-    return Loss::kNone;
+    return result;
 }
 
 Loss CodeTable::define(Memory& memory, const Header& header, Entry& entry, CodeDefinition& definition) {

@@ -2,6 +2,7 @@
 // interpreter frees them and uses their addresses, and those of their names, anew.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -95,11 +96,19 @@ class CodeTable {
         const Entry* entry = nullptr;
     };
 
+    struct Marked {
+        Address text = 0;
+        std::uint64_t sample = 0;
+        std::uint64_t mark = 0;
+    };
+
     Loss look_up(Memory& memory, Address address, const Entry*& entry);
     std::uint64_t told_identity(Address address) const;
     Loss read_header(Memory& memory, Address address, Header& header) const;
-    Loss read_identity(Memory& memory, Address address, Header& header, std::uint64_t& identity) const;
-    Loss add_mark(Memory& memory, Address text, bool is_str, std::uint64_t& identity) const;
+    Loss read_identity(Memory& memory, Address address, Header& header, std::uint64_t& identity);
+    Loss mark_of(Memory& memory, Address text, bool is_str, std::uint64_t& mark);
+    ReadResult add_characters(Memory& memory, Address text, bool is_str, std::uint64_t length,
+                              std::uint64_t& mark) const;
     Loss define(Memory& memory, const Header& header, Entry& entry, CodeDefinition& definition);
 
     const Layout& layout_;
@@ -109,6 +118,7 @@ class CodeTable {
     Address code_type_ = 0;                             // learned from the first code object
     std::unordered_map<std::uint64_t, Entry> entries_;  // by what identifies them, and their address
     std::unordered_map<Address, Seen> seen_;
+    std::array<Marked, 64> marks_{};  // of texts that several code objects name, file names above all
     std::vector<CodeDefinition> definitions_;
     std::uint64_t sample_ = 1;
     std::size_t defined_ = 0;  // bytes of definitions in this sample
