@@ -71,4 +71,9 @@ def own_stack(pid: int) -> tuple[list[tuple[int, int, int, bool]], str | None]:
 
 def wait_until_it_reads(target: Target) -> None:
     """Wait until its first thread blocks in a read of its stdin."""
-    wait_until(lambda: Path(f"/proc/{target.pid}/syscall").read_text().startswith("0 0x0 "), "it reads its stdin")
+
+    def reads() -> bool:
+        assert target.process.poll() is None, f"it has ended with {target.process.returncode}"
+        return Path(f"/proc/{target.pid}/syscall").read_text().startswith("0 0x0 ")
+
+    wait_until(reads, "it reads its stdin")
