@@ -14,6 +14,7 @@ static int is_known;
 static struct weft_rate rate;
 static struct scratch scratch;
 static struct rule_cache cache;
+static struct told_codes told_before;
 static struct pt_regs user;
 
 static void* map_lookup(void* map, const void* key) {
@@ -28,6 +29,7 @@ static void* map_lookup(void* map, const void* key) {
            : map == &rates     ? (void*)&rate
            : map == &scratches ? (void*)&scratch
            : map == &caches    ? (void*)&cache
+           : map == &codes     ? (void*)&told_before
                                : 0;
 }
 

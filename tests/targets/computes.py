@@ -16,7 +16,9 @@ if len(sys.argv) > 4:
     import numpy
 
     VECTOR = numpy.arange(1 << 20, dtype=float)
-    MATRIX = numpy.ones((600, 600))
+    # OpenBLAS's kernel for Haswell keeps 256 columns on its stack. Asked for on another CPU, it is given more of a larger
+    # matrix; then it overwrites its return address, if its stack is aligned for that.
+    MATRIX = numpy.ones((250, 250))
 
 BUFFER = b"weft" * (1 << 20)
 ORDERED = [float(i * 7919 % 100003) for i in range(100000)]
