@@ -193,14 +193,14 @@ NOT_INLINE uint64_t add_mark(struct scratch* scratch, const struct weft_python* 
         data = begin + (state & 16 ? python->str_ascii_data : python->str_compact_data);
         size = head[0] * (state & 7);
     }
-    const uint64_t rest = (4096 - (data & 4095)) & -8ull;
-    size = (size + 7) & -8ull;  // what is behind the last one is the object's, too
-    size = size < rest ? size : rest;
-    const uint32_t told = size < sizeof scratch->mark ? size : sizeof scratch->mark;
-    if (told > sizeof scratch->mark || read_user(scratch->mark, told, data)) {
+    const uint64_t rest = (4096 - (data & 4095)) / sizeof *scratch->mark;
+    const uint64_t words =
+        size / sizeof *scratch->mark + (size % sizeof *scratch->mark != 0);  // its last one is its own
+    const uint32_t count = words < rest ? words < WEFT_MARK ? words : WEFT_MARK : rest < WEFT_MARK ? rest : WEFT_MARK;
+    if (count > WEFT_MARK || read_user(scratch->mark, count * sizeof *scratch->mark, data)) {
         return 0;
     }
-    for (uint32_t i = 0; i < WEFT_MARK && i < told / sizeof *scratch->mark; ++i) {
+    for (uint32_t i = 0; i < WEFT_MARK && i < count; ++i) {
         mark = weft_mix(mark, scratch->mark[i]);
     }
     return weft_mix(identity, mark);

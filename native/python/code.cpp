@@ -218,7 +218,7 @@ Loss CodeTable::read_identity(Memory& memory, Address address, Header& header, s
 // up to the end of a page: what is behind that may not be resident.
 Loss CodeTable::mark_of(Memory& memory, Address text, bool is_str, std::uint64_t& mark) {
     Marked& known = marks_[text / sizeof(Address) % marks_.size()];
-    if (known.text == text && known.sample == sample_) {
+    if (known.text == text && known.is_str == is_str && known.sample == sample_) {
         mark = known.mark;
         return Loss::kNone;
     }
@@ -241,7 +241,7 @@ Loss CodeTable::mark_of(Memory& memory, Address text, bool is_str, std::uint64_t
             return loss;
         }
     }
-    known = {text, sample_, mark};
+    known = {text, is_str, sample_, mark};
     return Loss::kNone;
 }
 

@@ -98,6 +98,7 @@ class CodeTable {
 
     struct Marked {
         Address text = 0;
+        bool is_str = false;  // it was taken for one
         std::uint64_t sample = 0;
         std::uint64_t mark = 0;
     };
