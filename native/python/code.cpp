@@ -198,12 +198,14 @@ Loss CodeTable::read_identity(Memory& memory, Address address, Header& header, s
         return loss;
     }
     identity = weft_mix(header.version, static_cast<std::uint32_t>(header.first_line));
-    for (const Address object : {header.name, header.qualname, header.filename, header.line_table}) {
-        identity = weft_mix(identity, object);
-        if (header.version == 0 && object != 0) {
-            const bool is_str = object != header.line_table && layout_.names_are_bytes == 0;
+    const bool is_str = layout_.names_are_bytes == 0;
+    const std::array<std::pair<Address, bool>, WEFT_TEXTS> texts{
+        {{header.name, is_str}, {header.qualname, is_str}, {header.filename, is_str}, {header.line_table, false}}};
+    for (const auto& [text, text_is_str] : texts) {
+        identity = weft_mix(identity, text);
+        if (header.version == 0 && text != 0) {
             std::uint64_t mark = 0;
-            if (const Loss loss = mark_of(memory, object, is_str, mark); loss != Loss::kNone) {
+            if (const Loss loss = mark_of(memory, text, text_is_str, mark); loss != Loss::kNone) {
                 return loss;
             }
             identity = weft_mix(identity, mark);
