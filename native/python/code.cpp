@@ -151,6 +151,7 @@ Loss CodeTable::look_up(Memory& memory, Address address, const Entry*& entry) {
     if (read_late()) {
         // What was read as it is now is the code object's if that is still there.
         std::uint64_t now = 0;
+        marks_.fill({});  // they may be of then
         const bool is_there = read_identity(past_->now(), address, header, now) == Loss::kNone && now == identity;
         loss = is_there ? loss : Loss::kCodeGone;
     }
