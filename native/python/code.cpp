@@ -124,6 +124,16 @@ const CodeTable::Entry* CodeTable::lookup(Memory& memory, Address address, Loss&
     return seen.entry;
 }
 
+void CodeTable::learn() {
+    // Not before one is known: what a frame names may be something else.
+    for (const CodeIdentity& code : code_type_ != 0 ? told_ : std::span<const CodeIdentity>()) {
+        if (past_->holds(code.address + header_begin_)) {
+            Loss loss = Loss::kNone;
+            lookup(*past_, code.address, loss);
+        }
+    }
+}
+
 Loss CodeTable::look_up(Memory& memory, Address address, const Entry*& entry) {
     Header header;
     std::uint64_t identity = told_identity(address);

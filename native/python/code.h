@@ -71,6 +71,9 @@ class CodeTable {
         past_ = past;
     }
 
+    // Looks up the code objects that `past` tells: they are told once, and frames that are not reached may be of them.
+    void learn();
+
     // Definitions since the last call.
     std::vector<CodeDefinition> take_definitions() { return std::exchange(definitions_, {}); }
 

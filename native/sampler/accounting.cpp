@@ -34,6 +34,7 @@ bool Sampler::leave_to_next_tick(SampledThread& thread, Loss loss) {
         case Loss::kCycle:
         case Loss::kNotAFrame:
         case Loss::kNotCode:
+        case Loss::kCodeGone:
         case Loss::kBetween: break;
         case Loss::kTorn:
             if (thread.clock.valid()) {

@@ -32,6 +32,7 @@ void Sampler::take_leaving(SampledThread& thread) {
     Away away;
     away.seen_ns = head.time_ns;
     if (behind()) {
+        learn_codes(thread.process);
         away.loss = Loss::kBehind;
         thread.off_cpu.leave(away);
         return;

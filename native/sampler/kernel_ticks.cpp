@@ -81,11 +81,21 @@ SampledThread* Sampler::thread_of_kernel_sample(SampledProcess& process) {
                       Beginning{head.time_ns - period_ns_, before});
 }
 
+// Of kernel_sample_, which is not looked at.
+void Sampler::learn_codes(SampledProcess& process) {
+    if (process.python) {
+        SampleMemory then(kernel_sample_, process.code, process.memory);
+        SampleObjects objects(kernel_sample_);
+        process.python->learn(process.memory, {then, objects, kernel_sample_.codes()});
+    }
+}
+
 // kernel_sample_, which is of this thread.
 void Sampler::take_kernel_sample(SampledThread& thread) {
     const weft_sample& head = kernel_sample_.head();
     check_later(thread, monotonic_ns() + ring_pause_ns_);  // what has come since its sample is not known before that
     if (!is_due(thread, head.time_ns)) {
+        learn_codes(thread.process);
         return;
     }
     if (thread.off_cpu.away()) {

@@ -154,12 +154,22 @@ bool PythonTarget::look(ProcessMemory& memory, PythonThread& thread, ThreadPosit
         join(thread);
         walk_states(*own, *objects, thread, position, stack);
     }
-    read_ahead_.end(thread.plan);
     if (past != nullptr) {
+        codes_.learn();
         codes_.begin_sample();  // what was told ends here
     }
+    read_ahead_.end(thread.plan);
     thread.empty_looks = thread.states.empty() ? thread.empty_looks + 1 : 0;
     return !thread.states.empty();
+}
+
+void PythonTarget::learn(ProcessMemory& memory, const PastThread& past) {
+    read_ahead_.begin(memory, {});
+    look_.begin(read_ahead_);
+    past.objects.begin(look_);
+    codes_.begin_sample(past.codes, &past.objects);
+    codes_.learn();
+    codes_.begin_sample();
 }
 
 std::vector<Address> PythonTarget::gil_holders(ProcessMemory& memory) {

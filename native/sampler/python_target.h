@@ -55,6 +55,9 @@ class PythonTarget {
     bool look(ProcessMemory& memory, PythonThread& thread, ThreadPosition position, PythonStack& stack,
               const PastThread* past = nullptr);
 
+    // Of a sample that is not looked at: the code objects that it tells, which later ones may not tell again.
+    void learn(ProcessMemory& memory, const PastThread& past);
+
     // The pthread_self of the thread that holds the GIL, for each GIL that is held.
     std::vector<Address> gil_holders(ProcessMemory& memory);
 

@@ -146,6 +146,7 @@ class Sampler {
     SampledProcess* meet_process();
     SampledThread* thread_of_kernel_sample(SampledProcess& process);
     void take_kernel_sample(SampledThread& thread);
+    void learn_codes(SampledProcess& process);
 
     // kernel_switches.cpp
     bool tells_switches() const { return kernel_side_ && kernel_side_->tells_switches(); }
