@@ -149,7 +149,7 @@ Loss CodeTable::look_up(Memory& memory, Address address, const Entry*& entry) {
         return Loss::kNone;
     }
     const std::uint64_t read_before = past_ != nullptr ? past_->reads_of_now() : 0;
-    const auto read_late = [&] { return is_told && past_->reads_of_now() != read_before; };
+    const auto read_late = [&] { return is_told && past_ != nullptr && past_->reads_of_now() != read_before; };
     if (is_told) {
         if (const Loss loss = read_header(memory, address, header); loss != Loss::kNone) {
             return read_late() ? Loss::kCodeGone : loss;
