@@ -79,7 +79,8 @@ static inline __attribute__((always_inline, unused)) uint64_t weft_mix(uint64_t 
 }
 
 // The texts that a code object names; of each the length and, behind it, the hash tell it from others that had its address.
-#define WEFT_MARK 32  // words that are compared of one that has no hash
+#define WEFT_MARK 32         // words that are compared of one that has no hash
+#define WEFT_CODE_BYTES 512  // of a code object, that are read of it at most
 enum weft_text { WEFT_NAME, WEFT_QUALNAME, WEFT_FILENAME, WEFT_LINE_TABLE, WEFT_TEXTS };
 
 // What the walk of Python frames needs of a layout (native/python/layout.h). Offsets in bytes; WEFT_ABSENT: no such field.
@@ -162,11 +163,12 @@ enum weft_end {
 
 // A sample tells pieces: the native frames, innermost first, and the memory that was read, as it was at the sample.
 enum weft_kind {
-    WEFT_MEMORY,  // its bytes follow, up to a multiple of 8
-    WEFT_FRAME,   // weft_frame follows, of which `size` bytes are told
-    WEFT_CALLER,  // the same, of one whose pc is a return address
-    WEFT_KERNEL,  // where the thread is in the kernel: addresses follow, innermost first
-    WEFT_CODE,    // the code object of a Python frame: a number follows that no other one at its address has had
+    WEFT_MEMORY,    // its bytes follow, up to a multiple of 8
+    WEFT_FRAME,     // weft_frame follows, of which `size` bytes are told
+    WEFT_CALLER,    // the same, of one whose pc is a return address
+    WEFT_KERNEL,    // where the thread is in the kernel: addresses follow, innermost first
+    WEFT_CODE,      // the code object of a Python frame: a number follows that no other one at its address has had
+    WEFT_NEW_CODE,  // the same; and as pieces of memory, the object and its texts, which are told once
 };
 
 struct weft_piece {

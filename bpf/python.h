@@ -1,7 +1,7 @@
 // The walk along the Python frames of the thread. They are told as pieces of memory: the thread states, the frames, the cframes.
 #pragma once
 
-#include "sample.h"
+#include "code.h"
 
 enum {
     MOST_PYTHON = 2048,
@@ -160,108 +160,6 @@ NOT_INLINE uint32_t frame_bytes(struct scratch* scratch, uint64_t address, uint3
 
 INLINE uint64_t told_word(const struct scratch* scratch, uint32_t at) {
     return *(const uint64_t*)&scratch->bytes[at & (SCRATCH_BYTES - 1)];
-}
-
-NOT_INLINE void tell_text(struct scratch* scratch, uint64_t address, uint32_t size) {
-    // At the end of a page, what there is of it.
-    if (!add_piece(scratch, address, size)) {
-        add_piece(scratch, address, (4096 - (address & 4095)) & (WINDOW - 1));
-    }
-}
-
-// Adds a text to what identifies its code object: its length and its hash, which is behind that; if it has none yet, its first
-// characters, up to the end of a page. 0: they cannot be read.
-NOT_INLINE uint64_t add_mark(struct scratch* scratch, const struct weft_python* python, uint64_t text,
-                             uint64_t identity) {
-    const uint64_t begin = text + python->text_length;
-    uint64_t head[2];
-    if (read_user(head, sizeof head, begin)) {
-        return 0;
-    }
-    uint64_t mark = weft_mix(head[0], head[1]);
-    if (head[1] != ~0ull) {
-        return weft_mix(identity, mark);
-    }
-    uint64_t data = begin + python->bytes_data;
-    uint64_t size = head[0];
-    if (scratch->is_str) {
-        uint32_t state = 0;
-        if (read_user(&state, sizeof state, begin + python->str_state)) {
-            return 0;
-        }
-        state >>= python->str_kind_shift & 31;
-        data = begin + (state & 16 ? python->str_ascii_data : python->str_compact_data);
-        size = head[0] * (state & 7);
-    }
-    const uint64_t rest = (4096 - (data & 4095)) / sizeof *scratch->mark;
-    const uint64_t words =
-        size / sizeof *scratch->mark + (size % sizeof *scratch->mark != 0);  // its last one is its own
-    const uint32_t count = words < rest ? words < WEFT_MARK ? words : WEFT_MARK : rest < WEFT_MARK ? rest : WEFT_MARK;
-    if (count > WEFT_MARK || read_user(scratch->mark, count * sizeof *scratch->mark, data)) {
-        return 0;
-    }
-    for (uint32_t i = 0; i < WEFT_MARK && i < count; ++i) {
-        mark = weft_mix(mark, scratch->mark[i]);
-    }
-    return weft_mix(identity, mark);
-}
-
-INLINE uint64_t code_word(const struct scratch* scratch, uint32_t offset) {
-    return offset == WEFT_ABSENT ? 0 : *(const uint64_t*)&scratch->code[offset & (MOST_CODE - 1)];
-}
-
-// A number for a code object that no other one at its address has had, from its bytes in scratch->code: that of native/python/code.cpp.
-// 0: its texts are not resident. Then it was not made just now, and may be looked at later.
-NOT_INLINE uint64_t identity_of(struct scratch* scratch, const struct weft_python* python) {
-    const uint32_t version = code_word(scratch, python->code_version);
-    uint64_t identity = weft_mix(version, (uint32_t)code_word(scratch, python->code_firstlineno));
-    for (uint32_t i = 0; i < WEFT_TEXTS; ++i) {
-        const uint64_t text = code_word(scratch, python->code_text[i]);
-        identity = weft_mix(identity, text);
-        if (!version && text) {
-            scratch->is_str = i != WEFT_LINE_TABLE && python->str_state != WEFT_ABSENT;
-            identity = add_mark(scratch, python, text, identity);
-            if (!identity) {
-                return 0;
-            }
-        }
-    }
-    return identity | 1;
-}
-
-// Tells which code object a frame runs; and one that was not told before, what it says of itself: read later, that might have been
-// freed, and its memory used for another one.
-NOT_INLINE long tell_code(struct walk* walk, uint64_t code) {
-    struct scratch* scratch = walk->scratch;
-    const struct weft_python* python = &walk->process->python;
-    struct seen_code* seen = &scratch->seen[(code >> 4 ^ code >> 10) & (CODES_SEEN - 1)];
-    if (!code || (seen->code == code && seen->time_ns == scratch->sample.time_ns)) {
-        return 0;
-    }
-    const uint32_t size = python->code_size;
-    if (size > MOST_CODE || read_user(scratch->code, size, code + python->code_begin)) {
-        return 0;
-    }
-    const uint64_t identity = identity_of(scratch, python);
-    if (!identity || !add_code(scratch, code, identity)) {
-        return 0;
-    }
-    seen->code = code;
-    seen->time_ns = scratch->sample.time_ns;
-    const uint64_t told = weft_mix(weft_mix(identity, code), scratch->generation);
-    uint64_t* known = &walk->told->codes[told & (CODES_TOLD - 1)];
-    if (*known == told || scratch->used > SCRATCH_BYTES / 2) {  // the rest is for frames
-        return 0;
-    }
-    *known = told;
-    add_piece(scratch, code + python->code_begin, size);
-    for (uint32_t i = 0; i < WEFT_TEXTS; ++i) {
-        const uint64_t text = code_word(scratch, python->code_text[i]);
-        if (text) {
-            tell_text(scratch, text, i == WEFT_LINE_TABLE ? WINDOW : WINDOW / 4);
-        }
-    }
-    return 0;
 }
 
 static long frame_step(uint32_t index, struct walk* walk) {

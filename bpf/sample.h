@@ -11,7 +11,6 @@ enum {
     MOST_STATES = 8,  // thread states of one thread
     CODES_SEEN = 64,
     CODES_TOLD = 1 << 14,
-    MOST_CODE = 1 << 9,  // bytes of a code object
 };
 
 // DWARF's numbers of registers, and the pc.
@@ -68,10 +67,11 @@ struct scratch {
     uint64_t block;  // what frames are read from, as a piece that is told anyway
     uint32_t block_size;
     uint32_t block_at;
+
+    // code.h
     struct seen_code seen[CODES_SEEN];
-    uint32_t is_str;  // the text at hand
     uint64_t mark[WEFT_MARK];
-    uint8_t code[MOST_CODE + sizeof(uint64_t)];
+    uint8_t code[WEFT_CODE_BYTES + sizeof(uint64_t)];
 };
 
 struct walk {
@@ -102,22 +102,6 @@ INLINE void count_lost(void) {
     if (number) {
         ++*number;
     }
-}
-
-// Adds which code object it is. 0: there is no room.
-INLINE int add_code(struct scratch* scratch, uint64_t code, uint64_t identity) {
-    const uint32_t at = scratch->used;
-    if (at > SCRATCH_BYTES - 2 * SCRATCH_SLACK) {
-        return 0;
-    }
-    const uint32_t data = at + sizeof(struct weft_piece);
-    *(uint64_t*)&scratch->bytes[data & (SCRATCH_BYTES - 1)] = identity;
-    struct weft_piece* piece = (struct weft_piece*)&scratch->bytes[at & (SCRATCH_BYTES - 1)];
-    piece->address = code;
-    piece->size = sizeof identity;
-    piece->kind = WEFT_CODE;
-    scratch->used = data + sizeof identity;
-    return 1;
 }
 
 // Adds memory of the target as a piece. What it holds is at the offset in scratch->bytes that is returned; 0: it could not be

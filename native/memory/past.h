@@ -25,7 +25,6 @@ class PastMemory : public Memory {
         return now_->read(address + count, static_cast<std::byte*>(to) + count, size - count);
     }
 
-    bool holds(Address address) const { return !told(address).empty(); }
     Memory& now() { return *now_; }
     std::uint64_t reads_of_now() const { return reads_of_now_; }
 

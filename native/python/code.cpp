@@ -12,7 +12,6 @@ namespace {
 
 constexpr std::size_t kMaxName = 4096;          // characters
 constexpr std::size_t kMaxLineTable = 4 << 20;  // bytes
-constexpr std::size_t kMaxHeader = 512;         // bytes of a code object
 // Bytes of definitions in one sample. A program that has more to tell, if it is not made to fill our memory, tells the
 // rest in its next samples.
 constexpr std::size_t kMaxDefined = 16 << 20;
@@ -20,30 +19,6 @@ constexpr std::size_t kDefinitionSize = 256;  // what one takes at least
 constexpr std::int32_t kCodeUnit = 2;         // bytes of _Py_CODEUNIT
 constexpr std::int32_t kMaxUnits = 1 << 27;   // more than any code has
 constexpr std::string_view kTrampoline = "__init__";
-constexpr std::size_t kPageBytes = 4096;
-constexpr std::size_t kMarkBlock = 128;               // bytes that are read of a text at once: all of most
-constexpr std::uint64_t kNoHash = ~std::uint64_t{0};  // it has not been computed yet
-
-// Memory of which some was read already.
-class PartlyRead final : public Memory {
-   public:
-    PartlyRead(Memory& memory, Address begin, std::span<const std::byte> bytes)
-        : memory_(memory), begin_(begin), bytes_(bytes) {}
-
-    [[nodiscard]] ReadResult read(Address address, void* to, std::size_t size) override {
-        const Address into = address - begin_;
-        if (into > bytes_.size() || size > bytes_.size() - into) {
-            return memory_.read(address, to, size);
-        }
-        std::ranges::copy(bytes_.subspan(into, size), static_cast<std::byte*>(to));
-        return ReadResult::kOk;
-    }
-
-   private:
-    Memory& memory_;
-    Address begin_;
-    std::span<const std::byte> bytes_;
-};
 
 Loss read_into(Memory& memory, Address address, std::size_t size, std::string& bytes) {
     bytes.resize(size);
@@ -96,19 +71,8 @@ Loss read_text(Memory& memory, const Layout& layout, Address object, std::size_t
     return read_into(memory, data, length * text.kind, text.bytes);
 }
 
-CodeTable::CodeTable(const Layout& layout, std::uint32_t& next_id) : layout_(layout), next_id_(next_id) {
-    header_begin_ = layout.object_type;
-    header_size_ = std::min<std::uint32_t>(code_header_size(layout), kMaxHeader);
-}
-
-std::uint32_t code_header_size(const Layout& layout) {
-    const std::uint32_t p = layout.pointer_size;
-    const std::uint32_t end =
-        std::max({end_of(layout.code_filename, p), end_of(layout.code_name, p), end_of(layout.code_qualname, p),
-                  end_of(layout.code_firstlineno, 4), end_of(layout.code_linetable, p),
-                  end_of(layout.code_firsttraceable, 4), end_of(layout.code_version, 4)});
-    return end > layout.object_type ? end - layout.object_type : 0;
-}
+CodeTable::CodeTable(const Layout& layout, std::uint32_t& next_id)
+    : layout_(layout), next_id_(next_id), identifier_(layout) {}
 
 const CodeTable::Entry* CodeTable::lookup(Memory& memory, Address address, Loss& loss) {
     Seen& seen = seen_[address];
@@ -127,7 +91,7 @@ const CodeTable::Entry* CodeTable::lookup(Memory& memory, Address address, Loss&
 void CodeTable::learn() {
     // Not before one is known: what a frame names may be something else.
     for (const CodeIdentity& code : code_type_ != 0 ? told_ : std::span<const CodeIdentity>()) {
-        if (past_->holds(code.address + header_begin_)) {
+        if (code.is_new) {
             Loss loss = Loss::kNone;
             lookup(*past_, code.address, loss);
         }
@@ -135,7 +99,7 @@ void CodeTable::learn() {
 }
 
 Loss CodeTable::look_up(Memory& memory, Address address, const Entry*& entry) {
-    Header header;
+    CodeHeader header;
     std::uint64_t identity = told_identity(address);
     const bool is_told = identity != 0;
     if (!is_told) {
@@ -161,7 +125,7 @@ Loss CodeTable::look_up(Memory& memory, Address address, const Entry*& entry) {
     if (read_late()) {
         // What was read as it is now is the code object's if that is still there.
         std::uint64_t now = 0;
-        marks_.fill({});  // they may be of then
+        identifier_.begin_sample();  // what it remembers may be of then
         const bool is_there = read_identity(past_->now(), address, header, now) == Loss::kNone && now == identity;
         loss = is_there ? loss : Loss::kCodeGone;
     }
@@ -179,110 +143,18 @@ std::uint64_t CodeTable::told_identity(Address address) const {
     return found != told_.end() && found->address == address ? found->identity : 0;
 }
 
-Loss CodeTable::read_header(Memory& memory, Address address, Header& header) const {
-    std::array<std::byte, kMaxHeader> bytes;
-    if (const Loss loss = to_loss(memory.read(address + header_begin_, bytes.data(), header_size_));
-        loss != Loss::kNone) {
-        return loss;
-    }
-    const Fields fields(bytes.data(), header_size_, layout_.pointer_size);
-    const auto pointer = [&](std::uint32_t offset) {
-        return present(offset) ? fields.pointer(offset - header_begin_) : 0;
-    };
-    const auto number = [&](std::uint32_t offset) {
-        return present(offset) ? fields.get<std::int32_t>(offset - header_begin_) : 0;
-    };
-    header.type = pointer(layout_.object_type);
-    header.filename = pointer(layout_.code_filename);
-    header.name = pointer(layout_.code_name);
-    header.qualname = pointer(layout_.code_qualname);
-    header.line_table = pointer(layout_.code_linetable);
-    header.first_line = number(layout_.code_firstlineno);
-    header.first_traceable = number(layout_.code_firsttraceable);
-    header.version = static_cast<std::uint32_t>(number(layout_.code_version));
-    return code_type_ == 0 || header.type == code_type_ ? Loss::kNone : Loss::kNotCode;
+Loss CodeTable::read_header(Memory& memory, Address address, CodeHeader& header) const {
+    const Loss loss = identifier_.read(memory, address, header);
+    const bool is_code = code_type_ == 0 || header.type == code_type_;
+    return loss == Loss::kNone && !is_code ? Loss::kNotCode : loss;
 }
 
-// As the kernel's part does (bpf/python.h).
-Loss CodeTable::read_identity(Memory& memory, Address address, Header& header, std::uint64_t& identity) {
-    if (const Loss loss = read_header(memory, address, header); loss != Loss::kNone) {
-        return loss;
-    }
-    identity = weft_mix(header.version, static_cast<std::uint32_t>(header.first_line));
-    const bool is_str = layout_.names_are_bytes == 0;
-    const std::array<std::pair<Address, bool>, WEFT_TEXTS> texts{
-        {{header.name, is_str}, {header.qualname, is_str}, {header.filename, is_str}, {header.line_table, false}}};
-    for (const auto& [text, text_is_str] : texts) {
-        identity = weft_mix(identity, text);
-        if (header.version == 0 && text != 0) {
-            std::uint64_t mark = 0;
-            if (const Loss loss = mark_of(memory, text, text_is_str, mark); loss != Loss::kNone) {
-                return loss;
-            }
-            identity = weft_mix(identity, mark);
-        }
-    }
-    identity |= 1;  // 0: none
-    return Loss::kNone;
+Loss CodeTable::read_identity(Memory& memory, Address address, CodeHeader& header, std::uint64_t& identity) {
+    const Loss loss = read_header(memory, address, header);
+    return loss == Loss::kNone ? identifier_.identify(memory, header, identity) : loss;
 }
 
-// What tells a text from others that had its address: its length, and its hash, which is behind it (PyASCIIObject.hash,
-// PyBytesObject.ob_shash, PyStringObject.ob_shash). Names have one if they are interned; else the first characters are compared,
-// up to the end of a page: what is behind that may not be resident.
-Loss CodeTable::mark_of(Memory& memory, Address text, bool is_str, std::uint64_t& mark) {
-    Marked& known = marks_[text / sizeof(Address) % marks_.size()];
-    if (known.text == text && known.is_str == is_str && known.sample == sample_) {
-        mark = known.mark;
-        return Loss::kNone;
-    }
-    const std::uint32_t p = layout_.pointer_size;
-    const Address begin = text + layout_.bytes_length;
-    std::array<std::byte, kMarkBlock> block{};
-    std::size_t size = block.size();
-    if (memory.read(begin, block.data(), size) != ReadResult::kOk) {
-        size = std::size_t{2} * p;
-        if (const Loss loss = to_loss(memory.read(begin, block.data(), size)); loss != Loss::kNone) {
-            return loss;
-        }
-    }
-    const Fields fields(block.data(), size, p);
-    const std::uint64_t length = fields.pointer(0);
-    mark = weft_mix(length, fields.pointer(p));
-    if (fields.pointer(p) == kNoHash >> (64 - 8 * p)) {
-        PartlyRead rest(memory, begin, std::span(block).first(size));
-        if (const Loss loss = to_loss(add_characters(rest, text, is_str, length, mark)); loss != Loss::kNone) {
-            return loss;
-        }
-    }
-    known = {text, is_str, sample_, mark};
-    return Loss::kNone;
-}
-
-ReadResult CodeTable::add_characters(Memory& memory, Address text, bool is_str, std::uint64_t length,
-                                     std::uint64_t& mark) const {
-    Address data = text + layout_.bytes_data;
-    if (is_str) {
-        std::uint32_t state = 0;
-        if (const ReadResult result = memory.read(text + layout_.str_state, &state, sizeof state);
-            result != ReadResult::kOk) {
-            return result;
-        }
-        state >>= layout_.str_kind_shift & 31;
-        data = text + ((state & 16) != 0 ? layout_.str_ascii_data : layout_.str_compact_data);
-        length *= state & 7;
-    }
-    std::array<std::uint64_t, WEFT_MARK> words{};
-    const std::uint64_t rest = (kPageBytes - data % kPageBytes) / sizeof words[0];
-    const std::size_t count =
-        std::min({length / sizeof words[0] + (length % sizeof words[0] != 0), rest, words.size()});
-    const ReadResult result = memory.read(data, words.data(), count * sizeof words[0]);
-    for (const std::uint64_t word : std::span(words).first(count)) {
-        mark = weft_mix(mark, word);
-    }
-    return result;
-}
-
-Loss CodeTable::define(Memory& memory, const Header& header, Entry& entry, CodeDefinition& definition) {
+Loss CodeTable::define(Memory& memory, const CodeHeader& header, Entry& entry, CodeDefinition& definition) {
     if (defined_ > kMaxDefined) {
         return Loss::kDepth;
     }

@@ -2,7 +2,6 @@
 // interpreter frees them and uses their addresses, and those of their names, anew.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "memory/past.h"
+#include "python/code_identity.h"
 #include "python/layout.h"
 #include "python/loss.h"
 
@@ -38,15 +38,6 @@ Loss read_text(Memory& memory, const Layout& layout, Address object, std::size_t
 // The bytes of a bytes object (str in Python 2).
 Loss read_bytes(Memory& memory, const Layout& layout, Address object, std::size_t max_size, std::string& bytes);
 
-// Which code object was at an address: a number that no other one there has had, as far as the interpreter tells them apart.
-struct CodeIdentity {
-    Address address = 0;
-    std::uint64_t identity = 0;
-};
-
-// Bytes of a code object, from its type on, that tell all that weft reads of it.
-std::uint32_t code_header_size(const Layout& layout);
-
 class CodeTable {
    public:
     struct Entry {
@@ -62,16 +53,17 @@ class CodeTable {
     // The code object at `address`, or null and why not. The pointer holds until the next call.
     const Entry* lookup(Memory& memory, Address address, Loss& loss);
 
-    // Code objects that were identified before this call are identified again when they are seen again. `told`, by their addresses: those
-    // that were seen at an earlier instant; then `past` is what they are looked up in.
+    // Code objects that were identified before this call are identified again when they are seen again. `told`, by their
+    // addresses: those that were seen at an earlier instant; then `past` is what they are looked up in.
     void begin_sample(std::span<const CodeIdentity> told = {}, PastMemory* past = nullptr) {
         ++sample_;
+        identifier_.begin_sample();
         defined_ = 0;
         told_ = told;
         past_ = past;
     }
 
-    // Looks up the code objects that `past` tells: they are told once, and frames that are not reached may be of them.
+    // Looks up those of `told` that are new: their texts are told once, and frames that are not reached may be of them.
     void learn();
 
     // Definitions since the last call.
@@ -84,45 +76,23 @@ class CodeTable {
     }
 
    private:
-    struct Header {
-        Address type = 0;
-        Address filename = 0;
-        Address name = 0;
-        Address qualname = 0;  // 0: the version has none
-        Address line_table = 0;
-        std::int32_t first_line = 0;
-        std::int32_t first_traceable = 0;
-        std::uint32_t version = 0;  // 0: it has none
-    };
     struct Seen {
         std::uint64_t sample = 0;  // in which it was last identified
         const Entry* entry = nullptr;
     };
 
-    struct Marked {
-        Address text = 0;
-        bool is_str = false;  // it was taken for one
-        std::uint64_t sample = 0;
-        std::uint64_t mark = 0;
-    };
-
     Loss look_up(Memory& memory, Address address, const Entry*& entry);
     std::uint64_t told_identity(Address address) const;
-    Loss read_header(Memory& memory, Address address, Header& header) const;
-    Loss read_identity(Memory& memory, Address address, Header& header, std::uint64_t& identity);
-    Loss mark_of(Memory& memory, Address text, bool is_str, std::uint64_t& mark);
-    ReadResult add_characters(Memory& memory, Address text, bool is_str, std::uint64_t length,
-                              std::uint64_t& mark) const;
-    Loss define(Memory& memory, const Header& header, Entry& entry, CodeDefinition& definition);
+    Loss read_header(Memory& memory, Address address, CodeHeader& header) const;
+    Loss read_identity(Memory& memory, Address address, CodeHeader& header, std::uint64_t& identity);
+    Loss define(Memory& memory, const CodeHeader& header, Entry& entry, CodeDefinition& definition);
 
     const Layout& layout_;
     std::uint32_t& next_id_;
-    std::uint32_t header_begin_;
-    std::uint32_t header_size_;
+    CodeIdentifier identifier_;
     Address code_type_ = 0;                             // learned from the first code object
     std::unordered_map<std::uint64_t, Entry> entries_;  // by what identifies them, and their address
     std::unordered_map<Address, Seen> seen_;
-    std::array<Marked, 64> marks_{};  // of texts that several code objects name, file names above all
     std::vector<CodeDefinition> definitions_;
     std::uint64_t sample_ = 1;
     std::size_t defined_ = 0;  // bytes of definitions in this sample

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "python/code.h"
+#include "python/code_identity.h"
 #include "python/fields.h"
 #include "python/runtime.h"
 
@@ -12,7 +12,6 @@ namespace {
 
 static_assert(WEFT_ABSENT == kAbsent);
 constexpr std::uint32_t kMaxThread = 1 << 10;  // bytes, as much as one piece has
-constexpr std::uint32_t kMaxCode = 512;        // the same, of a code object
 constexpr std::uint32_t kActivation = 512;     // bytes: the interpreter keeps what weaving looks for within them
 
 weft_python python_of(const PythonPlace& place) {
@@ -45,7 +44,7 @@ weft_python python_of(const PythonPlace& place) {
     python.frame_code = layout.frame_code;
     python.frame_code_tags = layout.frame_code_tags;
     python.code_begin = layout.object_type;
-    python.code_size = std::min(code_header_size(layout), kMaxCode);
+    python.code_size = code_header_size(layout);
     python.code_version = in_code(layout.code_version);
     python.code_firstlineno = in_code(layout.code_firstlineno);
     python.code_text[WEFT_NAME] = in_code(layout.code_name);

@@ -30,10 +30,9 @@ bool KernelSample::parse(std::span<const std::byte> record) {
         }
         if (piece.kind == WEFT_MEMORY) {
             pieces_.push_back({piece.address, record.first(piece.size)});
-        } else if (piece.kind == WEFT_CODE) {
-            if (piece.size == sizeof(std::uint64_t)) {
-                std::memcpy(&codes_.emplace_back(CodeIdentity{piece.address, 0}).identity, record.data(), piece.size);
-            }
+        } else if (piece.kind == WEFT_CODE || piece.kind == WEFT_NEW_CODE) {
+            CodeIdentity& code = codes_.emplace_back(CodeIdentity{piece.address, 0, piece.kind == WEFT_NEW_CODE});
+            std::memcpy(&code.identity, record.data(), std::min<std::size_t>(piece.size, sizeof code.identity));
         } else if (piece.kind == WEFT_KERNEL) {
             kernel_ = record.first(piece.size);
         } else {

@@ -8,7 +8,7 @@
 
 #include "abi.h"
 #include "memory/past.h"
-#include "python/code.h"
+#include "python/code_identity.h"
 #include "sampler/kernel.h"
 #include "sampler/proc.h"
 #include "unwind/code_map.h"

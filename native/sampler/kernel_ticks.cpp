@@ -84,9 +84,8 @@ SampledThread* Sampler::thread_of_kernel_sample(SampledProcess& process) {
 // Of kernel_sample_, which is not looked at.
 void Sampler::learn_codes(SampledProcess& process) {
     if (process.python) {
-        SampleMemory then(kernel_sample_, process.code, process.memory);
         SampleObjects objects(kernel_sample_);
-        process.python->learn(process.memory, {then, objects, kernel_sample_.codes()});
+        process.python->learn(process.memory, objects, kernel_sample_.codes());
     }
 }
 

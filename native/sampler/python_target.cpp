@@ -163,11 +163,11 @@ bool PythonTarget::look(ProcessMemory& memory, PythonThread& thread, ThreadPosit
     return !thread.states.empty();
 }
 
-void PythonTarget::learn(ProcessMemory& memory, const PastThread& past) {
+void PythonTarget::learn(ProcessMemory& memory, PastMemory& objects, std::span<const CodeIdentity> codes) {
     read_ahead_.begin(memory, {});
     look_.begin(read_ahead_);
-    past.objects.begin(look_);
-    codes_.begin_sample(past.codes, &past.objects);
+    objects.begin(look_);
+    codes_.begin_sample(codes, &objects);
     codes_.learn();
     codes_.begin_sample();
 }

@@ -56,7 +56,7 @@ class PythonTarget {
               const PastThread* past = nullptr);
 
     // Of a sample that is not looked at: the code objects that it tells, which later ones may not tell again.
-    void learn(ProcessMemory& memory, const PastThread& past);
+    void learn(ProcessMemory& memory, PastMemory& objects, std::span<const CodeIdentity> codes);
 
     // The pthread_self of the thread that holds the GIL, for each GIL that is held.
     std::vector<Address> gil_holders(ProcessMemory& memory);

@@ -26,7 +26,7 @@ ROOT = HERE.parent.parent
 NATIVE = ROOT / "native"
 SOURCES = [
     *(NATIVE / "memory" / name for name in ("process.cpp", "read_ahead.cpp")),
-    *(NATIVE / "python" / name for name in ("code.cpp", "frames.cpp", "runtime.cpp")),
+    *(NATIVE / "python" / name for name in ("code.cpp", "code_identity.cpp", "frames.cpp", "runtime.cpp")),
     *(NATIVE / "sampler" / name for name in ("kernel_process.cpp", "kernel_sample.cpp", "python_target.cpp")),
     *(
         NATIVE / "unwind" / name

@@ -15,7 +15,7 @@ from snapshots import Snapshot, all_snapshots
 
 MUTATIONS = 16
 SOURCES = [
-    *(f"python/{name}.cpp" for name in ("code", "frames", "runtime")),
+    *(f"python/{name}.cpp" for name in ("code", "code_identity", "frames", "runtime")),
     *(f"unwind/{name}.cpp" for name in ("cfi", "code_map", "code_rule", "kernel_table", "rule", "table")),
     *("sampler/kernel_process.cpp", "sampler/kernel_sample.cpp"),
 ]

@@ -1,4 +1,4 @@
-// Tests of what Python does not see: reading ahead, interning, the timeline's accounts, ticks, holds, limits.
+// Tests of what Python does not see: reading ahead, code objects, interning, the timeline's accounts, ticks, holds, limits.
 // test_units.py compiles and runs this under UndefinedBehaviorSanitizer.
 #include <sched.h>
 #include <unistd.h>
@@ -153,6 +153,91 @@ void limits_end_a_look() {
     limited.begin(image);
     CHECK(limited.read(0, bytes.data(), ~std::size_t{0}) == ReadResult::kTooMuch);
     CHECK(limited.read(0, bytes.data(), 1) == ReadResult::kOk);
+}
+
+// ---- code objects, in the memory of this very process
+
+// A code object at one address, that is changed as the interpreter changes what lies there.
+class OneCode {
+   public:
+    explicit OneCode(bool with_version) : layout_(layout(with_version)) {
+        code_ = {1, address_of(name), address_of(file), address_of(lines), 0};
+        tell(1, with_version ? 1 : 0);
+    }
+
+    void tell(std::uint64_t first_line, std::uint64_t version) { code_[4] = first_line | version << 32; }
+
+    // What it is taken for now; 0: nothing.
+    std::uint32_t id() {
+        Loss loss = Loss::kNone;
+        codes_.begin_sample();
+        const CodeTable::Entry* entry = codes_.lookup(process_, address_of(code_), loss);
+        return entry == nullptr ? 0 : entry->id;
+    }
+
+    // Reference count, length, hash, characters.
+    std::vector<std::uint64_t> name = {0, 8, 12345, 1};
+    std::vector<std::uint64_t> file = {0, 8, kNoHash, 2};
+    std::vector<std::uint64_t> lines = {0, 3, kNoHash, 3};
+
+   private:
+    static constexpr std::uint64_t kNoHash = ~std::uint64_t{0};
+    static Layout layout(bool with_version) {
+        Layout layout;
+        layout.pointer_size = 8;
+        layout.names_are_bytes = 1;
+        layout.object_type = 0;
+        layout.bytes_length = layout.code_name = 8;
+        layout.code_filename = 16;
+        layout.bytes_data = layout.code_linetable = 24;
+        layout.code_firstlineno = 32;
+        layout.code_version = with_version ? 36 : kAbsent;
+        return layout;
+    }
+    static Address address_of(const std::vector<std::uint64_t>& words) {
+        return reinterpret_cast<Address>(words.data());
+    }
+
+    Layout layout_;
+    std::uint32_t next_id_ = 1;
+    ProcessMemory process_{getpid()};
+    std::vector<std::uint64_t> code_;
+    CodeTable codes_{layout_, next_id_};
+};
+
+void codes_without_versions_are_told_apart_by_texts() {
+    OneCode code(false);
+    const std::uint32_t first = code.id();
+    CHECK(first != 0);
+    ++code.name[0];  // a reference count
+    CHECK(code.id() == first);
+    std::uint64_t* const changed[] = {&code.name[1], &code.name[2],  &code.file[1],
+                                      &code.file[3], &code.lines[1], &code.lines[3]};
+    for (std::uint64_t* word : changed) {
+        ++*word;
+        CHECK(code.id() != first);
+        --*word;
+        CHECK(code.id() == first);
+    }
+    code.tell(2, 0);
+    CHECK(code.id() != first);
+    code.tell(1, 0);
+    CHECK(code.id() == first);
+}
+
+void codes_with_versions_are_told_apart_by_them() {
+    OneCode code(true);
+    std::map<std::uint32_t, int> seen;
+    for (std::uint64_t version = 1; version <= 64; ++version) {
+        for (std::uint64_t line = 1; line <= 64; ++line) {
+            code.tell(line, version);
+            ++seen[code.id()];
+        }
+    }
+    CHECK(seen.size() == 64 * 64 && !seen.contains(0));
+    const std::uint32_t last = code.id();
+    ++code.lines[3];  // what its texts hold does not count: they are its own
+    CHECK(code.id() == last);
 }
 
 // ---- one look of the sampler, over structs made up in the memory of this very process
@@ -652,6 +737,8 @@ int main() {
     read_ahead_plan_is_only_a_guess();
     read_ahead_goes_beyond_its_plan();
     limits_end_a_look();
+    codes_without_versions_are_told_apart_by_texts();
+    codes_with_versions_are_told_apart_by_them();
     looks_are_bounded();
     id_map_is_a_map();
     stacks_read_back();

@@ -15,7 +15,7 @@ TESTED = [
     *(NATIVE / "memory" / name for name in ("image.cpp", "process.cpp", "read_ahead.cpp")),
     *(NATIVE / "sampler" / name for name in ("stacks.cpp", "timeline.cpp", "runs.cpp", "python_target.cpp")),
     *(NATIVE / "sampler" / name for name in ("cpu_clock.cpp", "perf_event.cpp", "proc.cpp")),
-    *(NATIVE / "python" / name for name in ("code.cpp", "frames.cpp", "runtime.cpp")),
+    *(NATIVE / "python" / name for name in ("code.cpp", "code_identity.cpp", "frames.cpp", "runtime.cpp")),
     *(NATIVE / "unwind" / name for name in ("code_map.cpp", "code_rule.cpp", "rule.cpp", "stack_copy.cpp")),
     *(NATIVE / "unwind" / name for name in ("table.cpp", "unwinder.cpp")),
     *(NATIVE / "weave" / name for name in ("weave.cpp",)),
@@ -29,25 +29,10 @@ def test_units(tmp_path: Path) -> None:
     target = f"{platform.machine()}-linux-gnu.2.17"  # the one of the extension, for which zig has its library already
     sanitize = ["-fsanitize=undefined", "-fno-sanitize-recover=undefined"]
     warn = ["-Wall", "-Wextra", "-Wshadow", "-Werror"]
+    include = ["-I", NATIVE, "-I", ROOT / "bpf"]
     sources = [HERE / "test_units.cpp", *TESTED]
     subprocess.run(
-        [
-            zig,
-            "c++",
-            "-target",
-            target,
-            "-std=c++20",
-            "-O1",
-            *sanitize,
-            *warn,
-            "-I",
-            NATIVE,
-            "-I",
-            ROOT / "bpf",
-            *sources,
-            "-o",
-            program,
-        ],
+        [zig, "c++", "-target", target, "-std=c++20", "-O1", *sanitize, *warn, *include, *sources, "-o", program],
         check=True,
     )
     run = subprocess.run([program], check=False, capture_output=True, text=True)
