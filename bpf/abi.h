@@ -225,8 +225,8 @@ enum weft_record {
     WEFT_END,   // it has ended: weft_return, of which the times are told
 };
 
-// A sample. If the native walk comes to code that the kernel cannot unwind, the thread's stack is among the pieces, from its stack
-// pointer on, as far as WEFT_STACK: it is unwound in user mode then. Behind it: `bytes` of pieces.
+// A sample. If the native walk comes to code that the kernel cannot unwind, or to memory that it cannot read, the thread's stack is among
+// the pieces, from its stack pointer on, as far as WEFT_STACK: it is unwound in user mode then. Behind it: `bytes` of pieces.
 struct weft_sample {
     uint32_t record;
     uint32_t pid;

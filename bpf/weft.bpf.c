@@ -114,7 +114,7 @@ INLINE long tell_stacks(struct walk* walk, void* context) {
     if (sample->in_kernel) {
         add_kernel_stack(scratch, context);
     }
-    if (sample->native_end >= WEFT_END_NO_RULE) {
+    if (sample->native_end > WEFT_END_DEPTH) {
         copy_stack(walk);
     }
     sample->bytes = scratch->used;

@@ -131,6 +131,7 @@ nb::dict account(const Batch& batch) {
     values["stacks_waiting"] = totals.stacks_waiting;
     values["stacks_still"] = totals.stacks_still;
     values["stacks_moving"] = totals.stacks_moving;
+    values["stacks_read_late"] = totals.stacks_read_late;
     values["stays"] = totals.stays;
     values["stays_estimated"] = totals.stays_estimated;
     values["kernel_stacks"] = totals.kernel_stacks;

@@ -11,6 +11,7 @@ void Sampler::take_kernel_samples() {
     if (!kernel_side_) {
         return;
     }
+    ++ring_looks_;
     // Of threads that end, the kernel tells the last switch behind their end.
     const std::vector<pid_t> ended = std::exchange(ended_, {});
     // What has changed before the last of these samples is told by now.

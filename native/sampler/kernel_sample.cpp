@@ -113,7 +113,10 @@ ReadResult SampleMemory::read(Address address, void* to, std::size_t size) {
             if (code_.find(address).module != 0) {
                 return process_.read(address, bytes, size);
             }
-            return sample_.head().python_end == WEFT_END_DEPTH ? ReadResult::kTooMuch : ReadResult::kUnmapped;
+            if (sample_.head().python_end == WEFT_END_DEPTH) {
+                return ReadResult::kTooMuch;
+            }
+            return late_ == nullptr ? ReadResult::kUnmapped : late_->read(process_, address, bytes, size);
         }
         const std::size_t count = std::min(size, found.size());
         std::memcpy(bytes, found.data(), count);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "abi.h"
+#include "memory/late_pages.h"
 #include "memory/past.h"
 #include "python/code_identity.h"
 #include "sampler/kernel.h"
@@ -26,7 +27,9 @@ class KernelSample {
     SchedStat stat() const { return {head_.cpu_ns, head_.delay_ns, head_.switches}; }
 
     // Whether the kernel has followed the native frames as far as that could be. If not, there is a copy of the stack.
-    bool native_is_done() const { return head_.native_end < WEFT_END_NO_RULE; }
+    bool native_is_done() const { return head_.native_end <= WEFT_END_DEPTH; }
+    // Whether there was memory that the kernel could not read.
+    bool met_unreadable() const { return head_.native_end > WEFT_END_DEPTH || head_.python_end == WEFT_END_UNREADABLE; }
     void native(CodeMap& code, NativeStack& stack) const;
 
     KernelChain kernel() const;  // empty if the thread was in user mode
@@ -55,11 +58,12 @@ class KernelSample {
     std::span<const std::byte> kernel_;
 };
 
-// The memory of the target as it was at the sample. Code is read in `process`: it does not change.
+// The memory of the target as it was at the sample. Code is read in `process`: it does not change. What was not resident then is read
+// there too, if it still is as it was (`late`; null: it is not looked for).
 class SampleMemory final : public Memory {
    public:
-    SampleMemory(const KernelSample& sample, CodeMap& code, Memory& process)
-        : sample_(sample), code_(code), process_(process) {}
+    SampleMemory(const KernelSample& sample, CodeMap& code, Memory& process, LatePages* late = nullptr)
+        : sample_(sample), code_(code), process_(process), late_(late) {}
 
     [[nodiscard]] ReadResult read(Address address, void* to, std::size_t size) override;
 
@@ -67,6 +71,7 @@ class SampleMemory final : public Memory {
     const KernelSample& sample_;
     CodeMap& code_;
     Memory& process_;
+    LatePages* late_;
 };
 
 // The objects that the thread's frames name.

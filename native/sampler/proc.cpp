@@ -19,6 +19,7 @@ namespace {
 constexpr std::size_t kSmallFile = 256;
 constexpr std::size_t kStatFile = 1024;
 constexpr std::size_t kStackFile = 8192;
+constexpr int kFaultsField = 10;     // minor ones; those of children; major ones
 constexpr int kStartCodeField = 26;  // then the code's end, and the stack's begin
 constexpr int kStackPointerField = 29;
 constexpr int kProcessorField = 39;
@@ -167,6 +168,20 @@ ThreadActivity ThreadFiles::activity() const {
     activity.stack_pointer = numbers[count - 2];
     activity.pc = numbers[count - 1];
     return activity;
+}
+
+std::optional<std::uint64_t> ThreadFiles::faults() const {
+    std::array<char, kStatFile> buffer;
+    const ssize_t got = stat_.read(buffer);
+    if (got <= 0) {
+        return std::nullopt;
+    }
+    std::string_view text = stat_fields({buffer.data(), static_cast<std::size_t>(got)}, kFaultsField);
+    std::uint64_t minor = 0;
+    std::uint64_t of_children = 0;
+    std::uint64_t major = 0;
+    const bool told = next_number(text, minor) && next_number(text, of_children) && next_number(text, major);
+    return told ? std::optional(minor + major) : std::nullopt;
 }
 
 int ThreadFiles::cpu() const {

@@ -65,7 +65,8 @@ class ThreadFiles {
 
     bool read(SchedStat& stat) const;  // false: gone, or the kernel has no schedstat
     ThreadActivity activity() const;
-    int cpu() const;  // the CPU that it is on, waits for, or was on last; -1: gone
+    std::optional<std::uint64_t> faults() const;  // how many pages it has touched that were not resident
+    int cpu() const;                              // the CPU that it is on, waits for, or was on last; -1: gone
 
     // Where a blocked thread is in the kernel: the names of functions, innermost first, each as "vfs_read" or
     // "ext4_read [ext4]". False: gone, or forbidden to us (all but root).

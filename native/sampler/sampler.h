@@ -131,6 +131,7 @@ class Sampler {
     void take_moving(SampledThread& thread);
     Look look_at(SampledThread& thread, const ThreadPosition& position, PythonStack& stack);
     Look look_at(SampledThread& thread, const ThreadPosition& position, PythonStack& stack, const KernelSample* sample);
+    static bool is_where_it_left(const SampledThread& thread, const KernelSample& sample);
     bool behind();
 
     // changes.cpp
@@ -247,6 +248,7 @@ class Sampler {
     std::unique_ptr<KernelSide> kernel_side_;
     std::unique_ptr<Sideband> sideband_;  // with it
     const std::uint64_t ring_pause_ns_;   // between looks at the kernel's rings
+    std::uint64_t ring_looks_ = 0;
     std::vector<Change> changes_;
     std::vector<pid_t> ended_;  // threads, by the last of these
     // Of the whole machine: processes that ours have forked, and that have not been sampled yet.

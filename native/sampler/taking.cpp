@@ -169,7 +169,13 @@ Sampler::Look Sampler::look_at(SampledThread& thread, const ThreadPosition& posi
     process.memory.read_through(thread.tid);
     std::optional<SampleMemory> then;
     if (sample != nullptr) {
-        then.emplace(*sample, process.code, process.memory);
+        LatePages* late = nullptr;
+        if (sample->met_unreadable()) {
+            late = &process.late_pages;
+            late->begin(ring_looks_,
+                        {[&] { return is_where_it_left(thread, *sample); }, [&] { return thread.files.faults(); }});
+        }
+        then.emplace(*sample, process.code, process.memory, late);
     }
     if (process.python && then) {
         SampleObjects objects(*sample);
@@ -184,7 +190,16 @@ Sampler::Look Sampler::look_at(SampledThread& thread, const ThreadPosition& posi
     const bool is_native_alone = stack.loss == Loss::kNoRuntime && !native_.frames.empty();
     look.taken = stack.loss == Loss::kNone || !stack.frames.empty() || is_native_alone;
     look.loss = stack.loss;
+    if (sample != nullptr && sample->met_unreadable() && process.late_pages.pages() != 0) {
+        ++batch_.account.stacks_read_late;
+    }
     return look;
+}
+
+// Whether the thread, which left its CPU at the sample, has not been on one since.
+bool Sampler::is_where_it_left(const SampledThread& thread, const KernelSample& sample) {
+    SchedStat stat;
+    return sample.head().record == WEFT_OUT && thread.files.read(stat) && stat.switches == sample.head().switches;
 }
 
 Sampler::Look Sampler::look_at_stopped(SampledThread& thread) {

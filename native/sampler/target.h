@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 
+#include "memory/late_pages.h"
 #include "memory/process.h"
 #include "sampler/cpu_clock.h"
 #include "sampler/gil_blame.h"
@@ -93,13 +94,15 @@ struct SampledProcess {
         kFound,
     };
 
-    SampledProcess(std::uint32_t number, pid_t process_id) : id(number), pid(process_id), memory(process_id) {}
+    SampledProcess(std::uint32_t number, pid_t process_id)
+        : id(number), pid(process_id), memory(process_id), late_pages(process_id) {}
 
     std::uint32_t id;
     pid_t pid;
     bool launching = false;     // our own child before its exec: not yet what is to be recorded
     Descriptor pid_descriptor;  // readable when the process has ended
     ProcessMemory memory;
+    LatePages late_pages;  // of it, that the kernel's walk could not read
     Python python_state = Python::kUnknown;
     std::unique_ptr<PythonTarget> python;
     PythonPlace place;  // of `python`, for children that inherit it

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import struct
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -113,13 +115,15 @@ def test_the_list_of_interpreters_is_overwritten(
             assert target.stdout is not None
             target.stdout.readline()
             roots = wait_for_runtime(Process(target.pid)).addresses
-            options = ["--mode", "cpu", "--collector", collector, "-r", 500, "-d", 4]
+            options = ["--mode", "cpu", "--collector", collector, "-r", 500]
             with running_weft("record", "-p", target.pid, *options, "-o", path) as weft:
                 wait_until(lambda: weft.poll() is not None or seen(path), "the recording has begun")
                 begun_ns = cpu_ns(target.pid)
                 with overwritten_again_and_again(target.pid, roots.interpreters_head) as times:
+                    time.sleep(4)
+                    used_s = (cpu_ns(target.pid) - begun_ns) / 1e9
+                    weft.send_signal(signal.SIGINT)
                     _, errors = weft.communicate()
-                used_s = (cpu_ns(target.pid) - begun_ns) / 1e9
             assert weft.returncode == 0, errors.decode()
             assert times[0] > 100
             assert target.poll() is None, "it has survived"

@@ -25,7 +25,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 NATIVE = ROOT / "native"
 SOURCES = [
-    *(NATIVE / "memory" / name for name in ("process.cpp", "read_ahead.cpp")),
+    *(NATIVE / "memory" / name for name in ("late_pages.cpp", "process.cpp", "read_ahead.cpp")),
     *(NATIVE / "python" / name for name in ("code.cpp", "code_identity.cpp", "frames.cpp", "runtime.cpp")),
     *(NATIVE / "sampler" / name for name in ("kernel_process.cpp", "kernel_sample.cpp", "python_target.cpp")),
     *(

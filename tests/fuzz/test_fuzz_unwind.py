@@ -18,7 +18,7 @@ HARNESS = Harness(
     [
         *(f"unwind/{name}.cpp" for name in ("cfi", "code_map", "code_rule", "kernel_table", "rule", "stack_copy")),
         *("unwind/table.cpp", "unwind/unwinder.cpp", "python/code_identity.cpp", "python/runtime.cpp"),
-        *("sampler/kernel_process.cpp", "sampler/kernel_sample.cpp"),
+        *("memory/late_pages.cpp", "sampler/kernel_process.cpp", "sampler/kernel_sample.cpp"),
     ],
     1024,
     kernel=True,

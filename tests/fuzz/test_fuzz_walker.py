@@ -17,7 +17,7 @@ MUTATIONS = 16
 SOURCES = [
     *(f"python/{name}.cpp" for name in ("code", "code_identity", "frames", "runtime")),
     *(f"unwind/{name}.cpp" for name in ("cfi", "code_map", "code_rule", "kernel_table", "rule", "table")),
-    *("sampler/kernel_process.cpp", "sampler/kernel_sample.cpp"),
+    *("memory/late_pages.cpp", "sampler/kernel_process.cpp", "sampler/kernel_sample.cpp"),
 ]
 HARNESS = Harness("fuzz_walker.cpp", SOURCES, 1 + 8 * MUTATIONS, kernel=True)
 

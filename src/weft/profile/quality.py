@@ -21,6 +21,7 @@ KEYS = (
     "stacks_incomplete_frames",
     "stacks_retaken",
     "stacks_in_kernel",
+    "stacks_read_late",
     "stacks_waiting",
     "stacks_still",
     "stacks_moving",
@@ -140,6 +141,7 @@ class Account:
         counts = self.counts
         taken, wanted = counts["samples_taken"], counts["samples_wanted"]
         dropped, in_kernel = counts["samples_dropped"], counts["stacks_in_kernel"]
+        late_pages = counts["stacks_read_late"]
         taken_share = f" ({share(taken, wanted)})" if wanted else ""
         rows = [
             (
@@ -157,6 +159,7 @@ class Account:
             (
                 "read",
                 (f"{in_kernel:,} in the kernel, " if in_kernel else "")
+                + (f"{late_pages:,} of them with pages read late, " if late_pages else "")
                 + f"{counts['stacks_waiting']:,} waiting for a CPU, {counts['stacks_still']:,} blocked, "
                 f"{counts['stops']:,} stopped, {counts['stacks_moving']:,} moving",
             ),
