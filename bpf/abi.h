@@ -252,6 +252,7 @@ struct weft_sample {
     uint64_t cpu_ns;
     uint64_t delay_ns;
     uint64_t switches;
+    uint64_t account_ns;  // where switches are told: since when the first counts
     int64_t system_call;  // WEFT_OUT: that it is in; -1: none
     uint32_t why;         // WEFT_OUT: weft_thread.why
     uint32_t unused;
@@ -260,7 +261,7 @@ struct weft_sample {
 // A thread is back on a CPU.
 struct weft_return {
     uint32_t record;
-    uint32_t pid;  // 0: not told
+    uint32_t pid;  // WEFT_END: of its process
     uint32_t tid;
     uint32_t every;  // as in the sample with which it left; 0: there is none
     uint64_t left_ns;

@@ -38,7 +38,7 @@ INLINE uint32_t one_in(struct weft_thread* thread, uint64_t now_ns) {
     return for_thread > for_cpu ? for_thread : for_cpu;
 }
 
-// A thread that was not known yet. If it is no older than what is known of its process, it has not been switched out before.
+// A thread that was not known yet. If it is no older than what is known of its process, and came to a CPU once, it has been there since.
 NOT_INLINE struct weft_thread* new_thread(const struct weft_process* process, uint32_t tid, uint64_t now_ns) {
     struct task_struct* task = current_task();
     struct weft_thread fresh = {};
@@ -46,7 +46,8 @@ NOT_INLINE struct weft_thread* new_thread(const struct weft_process* process, ui
     const uint64_t delay_ns = task->sched_info.run_delay;
     fresh.times.began_ns = now_ns;
     fresh.cpu_ns = task->se.sum_exec_runtime;
-    if (start_ns > process->told_ns && start_ns + delay_ns < now_ns) {
+    const uint64_t arrivals = task->sched_info.pcount;
+    if (start_ns > process->told_ns && arrivals == 1 && start_ns + delay_ns < now_ns) {
         fresh.cpu_ns = 0;
         fresh.times.began_ns = start_ns;
         fresh.times.ready_ns = delay_ns;
@@ -62,10 +63,11 @@ INLINE struct weft_thread* thread_at(const struct weft_process* process, uint32_
     return thread ? thread : new_thread(process, tid, now_ns);
 }
 
-INLINE void tell_times(const struct weft_thread* thread, uint32_t record, uint32_t tid, uint64_t left_ns,
+INLINE void tell_times(const struct weft_thread* thread, uint32_t record, uint32_t pid, uint32_t tid, uint64_t left_ns,
                        uint64_t woken_ns) {
     struct weft_return told = {};
     told.record = record;
+    told.pid = pid;
     told.tid = tid;
     told.every = thread->every;
     told.left_ns = left_ns;
@@ -112,7 +114,7 @@ INLINE void end_stay(struct weft_thread* thread, uint32_t tid, uint64_t now_ns) 
     thread->woken_ns = 0;
     thread->place = WEFT_ON_CPU;
     if (thread->every || now_ns - left_ns > LONG_STAY) {
-        tell_times(thread, WEFT_IN, tid, left_ns, woken_ns);
+        tell_times(thread, WEFT_IN, 0, tid, left_ns, woken_ns);
     }
 }
 
@@ -136,7 +138,7 @@ INLINE struct weft_thread* leave(const struct weft_process* process, uint64_t no
     const struct task_struct* task = current_task();
     thread->cpu_ns = task->se.sum_exec_runtime;
     if (why & TASK_IS_DEAD) {
-        tell_times(thread, WEFT_END, tid, now_ns, now_ns);
+        tell_times(thread, WEFT_END, current_pid_tgid() >> 32, tid, now_ns, now_ns);
         map_delete(&threads, &tid);
         return 0;
     }

@@ -89,6 +89,7 @@ INLINE void begin_sample(struct weft_sample* sample, struct task_struct* task, u
     sample->cpu_ns = task->se.sum_exec_runtime;
     sample->delay_ns = task->sched_info.run_delay;
     sample->switches = task->sched_info.pcount;
+    sample->account_ns = 0;
 }
 
 // The walks, by the registers that are known. Nonzero: the ring has no room for what they have found.
@@ -149,6 +150,7 @@ SECTION("perf_event") int on_tick(struct bpf_perf_event_data* context) {
             notice_return(thread, tid, now_ns);
         }
         sample->cpu_ns = thread->times.ran_ns + (now_ns - thread->since_ns);
+        sample->account_ns = thread->times.began_ns;
     }
     sample->in_kernel = (context->regs.cs & 3) == 0;
     take_registers(sample, &context->regs);
@@ -174,6 +176,7 @@ INLINE void tell_leaving(struct weft_process* process, struct weft_thread* threa
     sample->record = WEFT_OUT;
     sample->every = thread->every;
     sample->cpu_ns = thread->times.ran_ns;
+    sample->account_ns = thread->times.began_ns;
     sample->in_kernel = 1;
     sample->why = thread->why;
     const struct pt_regs* registers = task_registers(task);

@@ -19,27 +19,8 @@ void Sampler::take_kernel_samples() {
     if (!sideband_->take(changes_)) {
         scan_all();
     }
-    auto next = changes_.begin();
-    kernel_side_->ring().take(end, [&](std::span<const std::byte> record) {
-        if (const std::optional<weft_return> told = return_of(record)) {
-            if (const auto found = by_tid_.find(static_cast<pid_t>(told->tid)); found != by_tid_.end()) {
-                ++batch_.account.stays;
-                take_return(*found->second, *told);
-            }
-            return;
-        }
-        if (!kernel_sample_.parse(record)) {
-            ++batch_.account.samples_dropped;
-            return;
-        }
-        if (kernel_sample_.head().record == WEFT_TICK) {
-            kernel_side_->count_tick(kernel_sample_.head().cpu);
-        }
-        for (; next != changes_.end() && next->at_ns <= kernel_sample_.head().time_ns; ++next) {
-            take_change(*next);
-        }
-        deliver_kernel_sample();
-    });
+    auto next = changes_.cbegin();
+    kernel_side_->ring().take(end, [&](std::span<const std::byte> record) { take_record(record, next); });
     for (; next != changes_.end(); ++next) {
         take_change(*next);
     }
@@ -49,6 +30,40 @@ void Sampler::take_kernel_samples() {
         }
     }
     kernel_side_->draw_periods([this] { return drawn_period_ns(); });
+}
+
+// A record of the ring; and the changes that came before it, from `next` on.
+void Sampler::take_record(std::span<const std::byte> record, std::vector<Change>::const_iterator& next) {
+    if (const std::optional<weft_return> told = return_of(record)) {
+        if (const auto found = by_tid_.find(static_cast<pid_t>(told->tid)); found != by_tid_.end()) {
+            ++batch_.account.stays;
+            take_return(*found->second, *told);
+        } else if (told->record == WEFT_END) {
+            take_end_of_unknown(*told);
+        }
+        return;
+    }
+    if (!kernel_sample_.parse(record)) {
+        ++batch_.account.samples_dropped;
+        return;
+    }
+    if (kernel_sample_.head().record == WEFT_TICK) {
+        kernel_side_->count_tick(kernel_sample_.head().cpu);
+    }
+    for (; next != changes_.end() && next->at_ns <= kernel_sample_.head().time_ns; ++next) {
+        take_change(*next);
+    }
+    deliver_kernel_sample();
+}
+
+// A thread has ended before anybody has looked at it: its time is lost. Who knows nothing of its process does not know whether it
+// was to be recorded.
+void Sampler::take_end_of_unknown(const weft_return& told) {
+    if (SampledProcess* process = find_process(static_cast<pid_t>(told.pid)); process != nullptr) {
+        process->losses.add(Loss::kExited, 1, told.times.ran_ns + told.times.ready_ns + told.times.blocked_ns);
+    } else {
+        ++batch_.account.samples_dropped;
+    }
 }
 
 void Sampler::take_change(const Change& change) {
@@ -99,7 +114,7 @@ void Sampler::take_fork(const Change& change, SampledProcess* process) {
         end_thread(*before->second);  // whose number it has
     }
     if (change.pid == change.parent) {
-        if (process != nullptr && !options_.machine) {
+        if (process != nullptr && (!options_.machine || tells_switches())) {
             add_thread(*process, change.tid, SampledThread::Trace::kNot);
         }
         return;

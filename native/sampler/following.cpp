@@ -91,7 +91,7 @@ void Sampler::tell(const SampledProcess& process, Event::Kind kind, std::int64_t
     event.id = process.pid;
     event.value = value;
     batch_.events.push_back(event);
-    next_publish_ns_ = 0;  // Python's side has to look at it
+    urgent_ = true;  // Python's side has to look at it
 }
 
 void Sampler::tell(const SampledThread& thread, Event::Kind kind) {
@@ -150,7 +150,8 @@ SampledProcess& Sampler::add_process(pid_t pid, std::uint32_t parent, bool launc
     auto& process = processes_[id] = std::make_unique<SampledProcess>(id, pid);
     by_pid_[pid] = process.get();
     process->launching = launching;
-    process->next_scan_ns = options_.machine ? kNever : 0;
+    // For threads that wait throughout; those that run are met as they do.
+    process->next_scan_ns = options_.machine && !tells_switches() ? kNever : 0;
     process->image = read_image(pid);
     process->pid_descriptor = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
     if (process->pid_descriptor.valid()) {
@@ -198,6 +199,10 @@ SampledThread* Sampler::add_thread(SampledProcess& process, pid_t tid, SampledTh
         timeline = Timeline(period_ns_, now_ns);
     }
     auto thread = std::make_unique<SampledThread>(process, next_thread_++, tid, std::move(timeline));
+    if (tells_switches()) {
+        const std::optional<weft_thread> told = kernel_side_->thread(tid);
+        thread->account_ns = told ? told->times.began_ns : 0;
+    }
     if (kernel_side_ && options_.mode == Mode::kCpu) {
         thread->next_check_ns = kNever;  // its samples come by themselves
     }

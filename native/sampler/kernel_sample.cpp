@@ -85,11 +85,14 @@ void KernelSample::native(CodeMap& code, NativeStack& stack) const {
 }
 
 KernelChain KernelSample::kernel() const {
+    // At a tracepoint, the innermost frame is that of our own program.
+    const bool has_own = head_.record == WEFT_OUT && kernel_.size() >= sizeof(Address);
+    const std::span<const std::byte> told = kernel_.subspan(has_own ? sizeof(Address) : 0);
     KernelChain chain;
-    chain.count = std::min(kernel_.size() / sizeof(Address), chain.addresses.size());
-    std::ranges::copy(kernel_.first(chain.count * sizeof(Address)),
+    chain.count = std::min(told.size() / sizeof(Address), chain.addresses.size());
+    std::ranges::copy(told.first(chain.count * sizeof(Address)),
                       std::as_writable_bytes(std::span(chain.addresses)).begin());
-    for (std::size_t i = 1; i < chain.count; ++i) {
+    for (std::size_t i = has_own ? 0 : 1; i < chain.count; ++i) {
         --chain.addresses[i];
     }
     return chain;

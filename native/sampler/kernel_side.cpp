@@ -50,14 +50,16 @@ std::uint16_t KernelSide::next_generation() {
 bool KernelSide::tell(pid_t pid, weft_process& process) {
     generations_.erase(pid);
     process.generation = generations_[pid] = next_generation();
-    process.told_ns = monotonic_ns();
+    process.told_ns = others_since_ns_ != 0 ? others_since_ns_ : monotonic_ns();
     return change(BPF_MAP_UPDATE_ELEM, maps_.processes, static_cast<std::uint32_t>(pid), &process);
 }
 
-void KernelSide::sample_others(bool native) {
+void KernelSide::sample_others(bool native, bool switches) {
     weft_process process{};
     process.sampled = 1;
     process.native = native ? 1 : 0;
+    process.switches = switches ? 1 : 0;
+    process.told_ns = others_since_ns_ = monotonic_ns();
     change(BPF_MAP_UPDATE_ELEM, maps_.others, 0, &process);
 }
 

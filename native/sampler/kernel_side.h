@@ -40,7 +40,7 @@ class KernelSide {
     // has no room for it.
     bool tell(pid_t pid, weft_process& process);
     // All that it is not told of are sampled from now on, too.
-    void sample_others(bool native);
+    void sample_others(bool native, bool switches);
     void ignore(pid_t pid);  // takes no samples of it
     void forget(pid_t pid);  // it is one of the others
 
@@ -69,6 +69,7 @@ class KernelSide {
     KernelMaps maps_;
     KernelRing ring_;
     std::vector<std::uint32_t> ticks_;                      // by CPU, since its clock got its period
+    std::uint64_t others_since_ns_ = 0;                     // all processes are sampled since then; 0: they are not
     std::uint16_t generation_ = 0;                          // that was given last
     std::unordered_map<pid_t, std::uint16_t> generations_;  // of those that the kernel knows
 };

@@ -74,6 +74,10 @@ State Sampler::state_of_leaving(const SampledThread& thread, Address& gil_holder
 }
 
 void Sampler::take_return(SampledThread& thread, const weft_return& told) {
+    if (told.times.began_ns < thread.account_ns) {
+        return;  // of the program that it was before its exec
+    }
+    thread.account_ns = told.times.began_ns;
     const auto give = [&](const Stay& stay, std::uint64_t blocked_ns, std::uint64_t ready_ns) {
         give_stay(thread, stay, blocked_ns, ready_ns);
     };

@@ -48,7 +48,8 @@ void Sampler::deliver_kernel_sample() {
         return;
     }
     ++batch_.account.samples_wanted;
-    process->losses.add(Loss::kExited, 1, period_ns_);
+    // Of a thread that left its CPU, the time is told with its end.
+    process->losses.add(Loss::kExited, 1, head.record == WEFT_OUT ? 0 : period_ns_);
 }
 
 // The process of kernel_sample_, of which nothing was known; null: it is not to be recorded.
@@ -69,6 +70,17 @@ SampledProcess* Sampler::meet_process() {
         process.python_state = SampledProcess::Python::kNone;
     }
     return &process;
+}
+
+// Where times off the CPU count: the processes that are there already, some of which may not come to a CPU meanwhile.
+void Sampler::meet_all() {
+    for (const pid_t pid : list_processes()) {
+        if (!options_.machine->lets(pid)) {
+            kernel_side_->ignore(pid);
+        } else if (!is_kernel_task(pid)) {
+            add_process(pid, 0, false);
+        }
+    }
 }
 
 // The thread that kernel_sample_ is of; null: it is gone.
@@ -104,6 +116,9 @@ void Sampler::take_kernel_sample(SampledThread& thread) {
     const ThreadPosition position{head.thread_pointer, kernel_sample_.registers()};
     Look look = look_at(thread, position, stack_, &kernel_sample_);
     look.stat = kernel_sample_.stat();
+    if (head.account_ns < thread.account_ns) {
+        look.stat.cpu_ns = thread.timeline.claimed_cpu_ns() + period_ns_;  // what is told is of before its exec, too
+    }
     // The kernel looks at the first of many threads only.
     const auto state = std::ranges::find_if(thread.python.states, [&](const ThreadState& each) {
         return each.interpreter_id == 0 && each.pthread == head.thread_pointer;

@@ -36,7 +36,10 @@ class Parts {
 
 OffCpu::Missing OffCpu::come_back(const weft_return& told, const Give& give) {
     Missing missing;
-    const weft_times before = std::exchange(last_, told.times);
+    weft_times before = std::exchange(last_, told.times);
+    if (before.began_ns != told.times.began_ns) {
+        before = {};  // another account
+    }
     missing.lost = last_.lost - before.lost;
     missing.lost_ns = last_.lost_ns - before.lost_ns;
     blocked_ns_ += last_.blocked_ns - before.blocked_ns;

@@ -35,7 +35,7 @@ std::uint64_t Sampler::drawn_period_ns() { return between(period_ns_ / 2, period
 
 // Sets the timer to the wall clock's next tick, or to when somebody is due, if that is later.
 void Sampler::arm_timer(std::uint64_t now_ns) {
-    std::uint64_t due = next_publish_ns_;
+    std::uint64_t due = urgent_ ? now_ns : next_publish_ns_;
     for (const auto& [id, process] : processes_) {
         due = std::min(due, process->next_scan_ns);
         for (const auto& [tid, thread] : process->threads) {

@@ -19,8 +19,10 @@ namespace {
 constexpr std::size_t kSmallFile = 256;
 constexpr std::size_t kStatFile = 1024;
 constexpr std::size_t kStackFile = 8192;
-constexpr int kFaultsField = 10;     // minor ones; those of children; major ones
-constexpr int kStartCodeField = 26;  // then the code's end, and the stack's begin
+constexpr int kFlagsField = 9;
+constexpr unsigned kKernelTask = 0x00200000;  // PF_KTHREAD (include/linux/sched.h)
+constexpr int kFaultsField = 10;              // minor ones; those of children; major ones
+constexpr int kStartCodeField = 26;           // then the code's end, and the stack's begin
 constexpr int kStackPointerField = 29;
 constexpr int kProcessorField = 39;
 
@@ -225,6 +227,8 @@ std::string read_image(pid_t pid) {
     return std::string(text.substr(0, text.size() - stat_fields(stat, kStackPointerField).size()));
 }
 
+std::vector<pid_t> list_processes() { return numbers_in("/proc"); }
+
 std::vector<pid_t> list_threads(pid_t pid) { return numbers_in("/proc/" + std::to_string(pid) + "/task"); }
 
 std::vector<pid_t> list_children(pid_t pid) {
@@ -237,6 +241,13 @@ std::vector<pid_t> list_children(pid_t pid) {
         }
     }
     return children;
+}
+
+bool is_kernel_task(pid_t pid) {
+    const std::string stat = read_file("/proc/" + std::to_string(pid) + "/stat");
+    std::string_view text = stat_fields(stat, kFlagsField);
+    unsigned flags = 0;
+    return next_number(text, flags) && (flags & kKernelTask) != 0;
 }
 
 std::string read_thread_name(pid_t pid, pid_t tid) {

@@ -83,9 +83,11 @@ class ThreadFiles {
 // in the midst of an exec.
 std::string read_image(pid_t pid);
 
+std::vector<pid_t> list_processes();  // of the machine, as far as we may see it
 std::vector<pid_t> list_threads(pid_t pid);
 std::vector<pid_t> list_children(pid_t pid);  // of all its threads
 std::string read_thread_name(pid_t pid, pid_t tid);
+bool is_kernel_task(pid_t pid);                    // it has no user mode
 std::optional<uid_t> read_user(pid_t pid);         // the effective one; none: the process is gone
 std::vector<std::string> read_cgroups(pid_t pid);  // in each hierarchy, from its root
 

@@ -25,6 +25,7 @@ constexpr std::uint64_t kRingPause = 10'000'000;
 constexpr std::uint64_t kSlowRingPause = 50'000'000;
 constexpr double kSlowHz = 250;
 constexpr std::size_t kMaxBatches = 120;  // half a minute: what the recorder may be behind before samples are dropped
+constexpr std::size_t kFewBatches = 4;
 constexpr int kMaxEvents = 64;
 constexpr int kNice = -10;
 constexpr std::uint64_t kPatience = 20'000;  // ns
@@ -78,7 +79,7 @@ Sampler::Sampler(const SamplerOptions& options)
         kernel_side_ = std::make_unique<KernelSide>(*options_.kernel);
         sideband_ = std::make_unique<Sideband>();
         if (options_.machine) {
-            kernel_side_->sample_others(options_.native);
+            kernel_side_->sample_others(options_.native, tells_switches());
         }
     }
     watch(epoll_.get(), timer_.get(), kTimerTag);
@@ -165,6 +166,12 @@ void Sampler::stop() {
     }
 }
 
+// Where hundreds of processes begin at once, Python's side is not to be kept busy with batches of one event each.
+bool Sampler::is_publishing_due(std::uint64_t now_ns) {
+    const std::lock_guard lock(mutex_);
+    return now_ns >= next_publish_ns_ || (urgent_ && batches_.size() < kFewBatches);
+}
+
 bool Sampler::behind() {
     const std::lock_guard lock(mutex_);
     return batches_.size() >= kMaxBatches;
@@ -193,6 +200,9 @@ void Sampler::run() {
     next_publish_ns_ = next_tick_ns_ + publish_period_ns_;
     bool going = true;
     std::unique_lock turn(turn_);
+    if (options_.machine && tells_switches()) {
+        meet_all();
+    }
     while (going) {
         wait(turn);
         if (std::exchange(sigchld_, false)) {
@@ -200,11 +210,12 @@ void Sampler::run() {
         }
         run_commands();
         const std::uint64_t now_ns = monotonic_ns();
-        if (now_ns >= next_publish_ns_) {
+        if (is_publishing_due(now_ns)) {
             take_stops();  // no thread may be held for ever because a SIGCHLD was lost
             free_unreported();
             publish(false);
             next_publish_ns_ = now_ns + publish_period_ns_;
+            urgent_ = false;
         }
         const std::lock_guard lock(mutex_);
         going = !stopping_ && !(ever_attached_ && processes_.empty() && !options_.machine);

@@ -133,9 +133,12 @@ class Sampler {
     Look look_at(SampledThread& thread, const ThreadPosition& position, PythonStack& stack, const KernelSample* sample);
     static bool is_where_it_left(const SampledThread& thread, const KernelSample& sample);
     bool behind();
+    bool is_publishing_due(std::uint64_t now_ns);
 
     // changes.cpp
     void take_kernel_samples();
+    void take_record(std::span<const std::byte> record, std::vector<Change>::const_iterator& next);
+    void take_end_of_unknown(const weft_return& told);
     void take_change(const Change& change);
     void take_fork(const Change& change, SampledProcess* process);
     void scan_all();
@@ -145,6 +148,7 @@ class Sampler {
     void tell_kernel(SampledProcess& process, pid_t pid);
     void deliver_kernel_sample();
     SampledProcess* meet_process();
+    void meet_all();
     SampledThread* thread_of_kernel_sample(SampledProcess& process);
     void take_kernel_sample(SampledThread& thread);
     void learn_codes(SampledProcess& process);
@@ -279,6 +283,7 @@ class Sampler {
     std::uint64_t next_tick_ns_ = 0;  // of the wall clock
     std::uint64_t deadline_ns_ = 0;   // the time that the timer is set to
     std::uint64_t next_publish_ns_ = 0;
+    bool urgent_ = false;  // there is something to publish sooner
 
     Descriptor epoll_;
     Descriptor timer_;

@@ -63,8 +63,9 @@ struct SampledThread {
     std::optional<SwitchOuts> switch_outs;  // from when it was found to need them, where it is blocked
     Timeline timeline;
     PythonThread python;
-    OffCpu off_cpu;      // where the kernel tells of its switches
-    weft_return told{};  // the last of these
+    OffCpu off_cpu;                // where the kernel tells of its switches
+    weft_return told{};            // the last of these
+    std::uint64_t account_ns = 0;  // since when the kernel's account of it counts
     Doings doings;
     std::uint64_t next_check_ns = 0;  // when the wall clock's ticks look at it again
     // Since it was seen blocked with this schedstat; as long as that stands still, so does the thread.

@@ -93,6 +93,8 @@ class Timeline {
     // Whether standing() has begun or ended since the last call.
     bool take_standing_changed() { return std::exchange(standing_changed_, false); }
 
+    // CPU time that samples stand for.
+    std::uint64_t claimed_cpu_ns() const { return cpu_mark_; }
     // CPU time that no sample stands for yet; below 0 where samples are ahead of it.
     std::int64_t unclaimed_cpu_ns(const SchedStat& stat) const {
         return static_cast<std::int64_t>(stat.cpu_ns - cpu_mark_);

@@ -139,10 +139,10 @@ def record_command(command: Sequence[str], path: Path, options: Options, watch: 
 def record_machine(path: Path, options: Options, watch: Watch | None = None) -> Result:
     """Record all processes that options.machine lets through, until the time is up, or SIGINT or SIGTERM comes.
 
-    Only their CPU time: ValueError for another mode. CollectorError, OutputError.
+    In mode cpu or wall: ValueError for another one. CollectorError, OutputError.
     """
-    if options.machine is None or options.mode is not Mode.CPU:
-        raise ValueError("a recording of the whole machine needs Options(mode=Mode.CPU, machine=Filter())")
+    if options.machine is None or options.mode is Mode.GIL:
+        raise ValueError("a recording of the whole machine needs Options(mode=Mode.CPU, machine=Filter()), or Mode.WALL")
     collectors = collectors_for_machine(options.collector)
     with _process_settings(), _Interrupts() as interrupts, _Recording(path, options, collectors, watch) as recording:
         recording.run(interrupts)

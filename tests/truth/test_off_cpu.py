@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from interpreters import Interpreter
-from recordings import NATIVE_LOSSES, account_of, losses_of, record, stacks_of
+from recordings import NATIVE_LOSSES, account_of, losses_of, record, stacks_of, woven_stacks_of
 from running import StartTarget, Target
 from weft_command import run_weft
 
@@ -33,7 +33,8 @@ def waited_in(target: Target, path: Path) -> dict[str, float]:
     target.process.stdin.close()
     waits = target.next_line()["waits"]
     with Capture(path) as capture:
-        begin = max(thread.start_ns for thread in capture.threads())
+        own = {process.id for process in capture.processes() if process.pid == target.pid}
+        begin = max(thread.start_ns for thread in capture.threads() if thread.process in own)
         end = capture.written_ns
     sums: dict[str, float] = {}
     for since, until, function in waits:
@@ -71,6 +72,32 @@ def test_waits(
     assert sums[state] + sums[State.RUNNABLE] == pytest.approx(truth, rel=NEAR), sums
     assert sum(sums[other] for other in State if other not in (state, State.RUNNING, State.RUNNABLE)) < NEAR * truth
     assert set(losses_of(path)) <= {"unseen", "late", *NATIVE_LOSSES}
+
+
+def test_waits_of_the_machine(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
+    """GIVEN a process of which one thread sleeps and another is blocked throughout WHEN all of its name are recorded
+    THEN the time of the sleep is told, in its function once Python is found; and the other thread is there."""
+    target = start_target(interpreter, "off_cpu.py", "sleeps")
+    path = tmp_path / "x.weft"
+    name = Path(f"/proc/{target.pid}/comm").read_text().strip()
+    run = run_weft("record", "-a", "--comm", name, "--mode", "wall", "-d", SECONDS, "-o", path)
+    assert run.returncode == 0, run.stderr
+    truth = waited(target, path)
+    with Capture(path) as capture:
+        processes = {process.id for process in capture.processes() if process.pid == target.pid}
+        own = {thread.id for thread in capture.threads() if thread.process in processes}
+        lost = sum(loss.weight_ns for loss in capture.losses() if loss.process in processes) / 1e9
+    stacks = [sampled for sampled in woven_stacks_of(path) if sampled.thread in own]
+
+    def seconds(state: State, within: str = "") -> float:
+        times = (each.weight_ns for each in stacks if each.state is state and within in str(each.frames))
+        return sum(times) / 1e9
+
+    slept, ready = seconds(State.SLEEPING), seconds(State.RUNNABLE)
+    assert truth > 0.5 * SECONDS
+    assert truth * (1 - NEAR) - ready - lost < slept < truth * (1 + NEAR)
+    assert seconds(State.SLEEPING, "sleeps") > 0.5 * truth
+    assert seconds(State.IO, "off_cpu.py") > 0.5 * SECONDS
 
 
 def test_often(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:

@@ -121,8 +121,8 @@ def record(
     filter_ = Filter(cgroup, user, comm)
     if not machine and filter_ != Filter():
         raise click.UsageError("--cgroup, --user and --comm choose among the processes of -a")
-    if machine and (subprocesses or mode not in (None, "cpu")):
-        raise click.UsageError("-a records the CPU time of all processes: it takes no -s, and no mode but cpu")
+    if machine and (subprocesses or mode == "gil"):
+        raise click.UsageError("-a records all processes, in mode cpu or wall: it takes no -s, and no mode gil")
     if duration is not None and math.isnan(duration):
         raise click.UsageError("nan is no duration")
     options = Options(

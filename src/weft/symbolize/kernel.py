@@ -15,10 +15,11 @@ _MAX_BYTES = 64 << 20
 _FUNCTION = re.compile(rb"^([0-9a-f]{16}) [tTwW] (.+)$", re.MULTILINE)
 _LARGEST = 1 << 20  # bytes of a function; what lies farther from its begin is none of its code
 _END = b"_etext"
-# How the processor enters the kernel, and what that calls (arch/x86/entry). What handles an
-# interrupt or a fault stays.
+# How the processor enters the kernel, and what that calls (arch/x86/entry); how a tracepoint calls weft's program
+# (include/trace/bpf_probe.h). What handles an interrupt or a fault stays.
 _MACHINERY = re.compile(
     r"entry_(SYSCALL|SYSENTER|INT80)_\w+|do_(syscall_64|int80_\w+)|x(64|32)_sys_call|asm_\w+|ret_from_fork\w*"
+    r"|(__)?bpf_trace_\w+|__traceiter_\w+"
 )
 
 
