@@ -81,18 +81,23 @@ def _add_stacks(writer: CaptureWriter, random: Random) -> list[int]:
 def _add_runs(writer: CaptureWriter, random: Random, order: list[int], samples: int) -> None:
     encoders = [RunEncoder() for _ in range(THREADS)]
     states = (State.RUNNING,) * 6 + (State.GIL, State.IO)
+    last = [START_NS] * THREADS
+    at = START_NS
     for tick in range(samples // THREADS):
-        at = START_NS + (tick + 1) * PERIOD_NS
         for thread, encoder in enumerate(encoders):
             number = tick * THREADS + thread
             # Each stack once, spread over the time; else a few stacks have most of the samples.
             stack = number // 30 if number % 30 == 0 and number // 30 < STACKS else int(STACKS * random.random() ** 6)
-            encoder.append(at, PERIOD_NS, 1, states[(number * 7 + stack) % 8], order[stack])
+            at = START_NS + tick * PERIOD_NS + int(PERIOD_NS * (1 + 0.2 * random.random()))  # as clocks tick
+            encoder.append(at, at - last[thread], 1, states[(number * 7 + stack) % 8], order[stack])
+            last[thread] = at
         if tick % 1000 == 999:
-            for thread, encoder in enumerate(encoders, 1):
-                writer.add_runs(thread, *encoder.take())
-            writer.commit(at)
+            _write_runs(writer, encoders, at)
+    _write_runs(writer, encoders, at)
+
+
+def _write_runs(writer: CaptureWriter, encoders: list[RunEncoder], at: int) -> None:
     for thread, encoder in enumerate(encoders, 1):
         if len(encoder):
             writer.add_runs(thread, *encoder.take())
-    writer.commit(START_NS + samples // THREADS * PERIOD_NS)
+    writer.commit(at)

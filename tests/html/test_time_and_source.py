@@ -76,6 +76,16 @@ def test_the_thread_that_holds_the_gil_is_shown(open_page: OpenPage, phases: Rec
     assert page.pixel("#timeline canvas", 0.3, 22 + 17 + 13) not in (holder, page.colour("--gil"))
 
 
+def test_a_thread_of_another_process_does_not_hold_the_gil(open_page: OpenPage) -> None:
+    """GIVEN a thread that waits for the GIL while only another process runs THEN its holder is not known."""
+    recording = Recording(pids=(100, 200), thread_names=("waits", "runs"))
+    recording.add("main", 1000, thread=1, state=State.GIL)
+    recording.add("main", 1000, thread=2)
+    page = open_page(recording)
+    page.view("timeline")
+    assert page.pixel("#timeline canvas", 0.5, 22 + 17 + 13) == page.colour("--line")
+
+
 SOURCE = """\
 def main():
     total = 0

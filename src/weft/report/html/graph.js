@@ -6,6 +6,7 @@ import { layOut, firstAfter, nodeAt } from "./layout.js";
 import { fitCanvas, paintGraph, ROW } from "./paint.js";
 import { Sight } from "./sight.js";
 
+const STILL_MS = 90;
 const LEVELS_ABOVE = 3; // of the callers, that stay in sight when a node is zoomed into
 
 export class FlameGraph {
@@ -15,7 +16,8 @@ export class FlameGraph {
   #pending = false;
   #scene = { hovered: -1, selected: 0, zoomed: 0, matches: null, byLine: false };
   #rootAtBottom = false;
-  #sight = new Sight(() => this.redraw());
+  #sight = new Sight(() => this.#moved());
+  #stillness = 0;
 
   /**
    * @param {HTMLElement} box  with a canvas and a spacer in it
@@ -118,14 +120,26 @@ export class FlameGraph {
     const [width, height] = [this.#box.clientWidth, Math.max(levels.length, 1) * ROW];
     const top = (level) => (this.#rootAtBottom ? levels.length - 1 - level : level) * ROW;
     const context = makeContext(width, height);
-    paintGraph(context, { ...this.#drawing(width, height, levels), top, hovered: -1, outlined: -1 });
+    paintGraph(context, { ...this.#drawing(width, height, levels), top, isMoving: false, hovered: -1, outlined: -1 });
     return context;
   }
 
   #drawing(width, height, levels) {
     const { selected, zoomed } = this.#scene;
     const outlined = selected !== zoomed || this.#box.matches(":focus-visible") ? selected : -1;
-    return { ...this.#scene, outlined, width, height, levels, sight: this.#sight, top: (level) => this.#top(level) };
+    const isMoving = this.#stillness !== 0;
+    const top = (level) => this.#top(level);
+    return { ...this.#scene, outlined, width, height, levels, sight: this.#sight, isMoving, top };
+  }
+
+  /** Draws less finely until sight has come to rest. */
+  #moved() {
+    clearTimeout(this.#stillness);
+    this.#stillness = setTimeout(() => {
+      this.#stillness = 0;
+      this.redraw();
+    }, STILL_MS);
+    this.redraw();
   }
 
   #scrolled() {

@@ -76,38 +76,58 @@ export class Lanes {
   }
 }
 
+export const NOBODY = -1; // waits, so that it does not matter who holds it
+export const UNKNOWN = -2;
+const LEAST = 0.005; // threads waiting, on the average, from which on someone waits
+
 /**
  * Who waited for the GIL, and for whom, in each part.
  *
  * The capture does not tell who held the GIL when, but in mode gil, where only who holds it is sampled. Else it is told
- * whom threads waited for in all (collector bpf): of those, the holder is taken to be the one that ran most in the
- * part; where not even that is told, of all threads.
- * @returns {{waiting: Float32Array, holder: Int32Array}}  waiting: how many threads on the average; holder: -1 unknown
+ * whom threads waited for in all (collector bpf): of those, the holder is taken to be the one of the process that ran
+ * most in the part; where not even that is told, of all its threads.
+ * @returns {{waiting: Float32Array, holder: Int32Array}}  waiting: how many threads on the average; holder: a thread,
+ *   NOBODY or UNKNOWN. Where threads of several processes wait, that of the one with most waiters
  */
 export function gilTrack(model, lanes, threads, from, to, count) {
-  const waiting = new Float32Array(count);
-  const holder = new Int32Array(count).fill(-1);
-  const most = new Float32Array(count);
-  const size = (to - from) / count;
   const blamed = new Float64Array(model.threads.length);
   for (let i = 0; i < model.waits.weight.length; i++) {
     if (model.waits.holder[i] > 0) blamed[model.waits.holder[i] - 1] += model.waits.weight[i];
   }
   const isSampled = model.mode === "gil";
   const isTold = blamed.some((ns) => ns > 0);
+  const mayHold = (thread) => isSampled || !isTold || blamed[thread] > 0;
+  const all = { waiting: new Float32Array(count), holder: new Int32Array(count).fill(NOBODY) };
+  const most = new Float32Array(count); // waiters of the process whose holder is told
+  for (let process = 0; process < model.processes.length; process++) {
+    const own = [...threads].filter((thread) => model.threads[thread].process === process);
+    const { waiting, holder } = gilOf(own, mayHold, lanes, from, to, count);
+    for (let bin = 0; bin < count; bin++) {
+      all.waiting[bin] += waiting[bin];
+      const isWaitedFor = waiting[bin] > Math.max(most[bin], LEAST);
+      if (isWaitedFor || (isSampled && holder[bin] >= 0)) all.holder[bin] = holder[bin];
+      most[bin] = Math.max(most[bin], waiting[bin]);
+    }
+  }
+  return all;
+}
+
+/** Of the threads of one process: how many wait, and which of those that may hold the GIL ran most. */
+function gilOf(threads, mayHold, lanes, from, to, count) {
+  const waiting = new Float32Array(count);
+  const holder = new Int32Array(count).fill(UNKNOWN);
+  const most = new Float32Array(count);
   for (const thread of threads) {
     const bins = lanes.of(thread, from, to, count);
     for (let bin = 0; bin < count; bin++) {
       const at = bin * STATE_COUNT;
-      waiting[bin] += bins[at + GIL] / size;
-      const ran = bins[at + RUNNING] + bins[at + RUNNABLE];
-      const claim = isSampled || !isTold || blamed[thread] > 0 ? ran : 0;
-      if (claim > most[bin]) {
-        most[bin] = claim;
+      waiting[bin] += bins[at + GIL] / ((to - from) / count);
+      const ran = mayHold(thread) ? bins[at + RUNNING] + bins[at + RUNNABLE] : 0;
+      if (ran > most[bin]) {
+        most[bin] = ran;
         holder[bin] = thread;
       }
     }
   }
-  if (!isSampled) for (let bin = 0; bin < count; bin++) if (waiting[bin] < 0.005) holder[bin] = -1;
   return { waiting, holder };
 }

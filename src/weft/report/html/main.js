@@ -65,6 +65,7 @@ class Page {
   }
 
   #groups;
+  #lines = null;
   #built = "";
 
   #makeViews() {
@@ -100,6 +101,13 @@ class Page {
     });
   }
 
+  /** What frames are merged into line by line. */
+  get lines() {
+    const choice = { ...this.choice, byLine: true };
+    this.#lines ??= this.choice.byLine ? this.calls : mergeFrames(this.model, choice, this.#groups);
+    return this.#lines;
+  }
+
   /** After any change of the choice: counts again what has to be, and shows the view at hand. */
   update() {
     const { choice, model } = this;
@@ -108,7 +116,7 @@ class Page {
       this.#built = merged;
       this.calls = mergeFrames(model, choice, this.#groups);
       this.fills = fills(this.calls, this.dark.matches);
-      this.lines = choice.byLine ? this.calls : mergeFrames(model, { ...choice, byLine: true }, this.#groups);
+      this.#lines = null;
     }
     this.selection = select(model, choice);
     this.tree = callTree(model, this.calls, this.selection);
@@ -119,7 +127,6 @@ class Page {
     $("frames").querySelector("summary").textContent = this.#frameWords();
     $("empty").hidden = this.whole > 0;
     this.#showRange();
-    this.#showLegend();
     this.#search();
     this.show();
   }
@@ -135,13 +142,14 @@ class Page {
     }
     document.body.dataset.view = choice.view;
     this.ink = inks(this.dark.matches);
+    this.#showLegend();
     this.overview.show(choice.threads, choice.states, choice.range, this.ink);
     $("selected").replaceChildren();
     const scene = this.#scene();
     if (choice.view === "flame") this.#showFlame();
     else if (choice.view === "timeline") this.#showTimeline(scene);
     else if (choice.view === "sandwich") this.#showSandwich(scene);
-    else if (choice.view === "functions") this.table.show({ ...scene, lines: this.lines, selection: this.selection });
+    else if (choice.view === "functions") this.table.show({ ...scene, lines: () => this.lines, selection: this.selection });
     else this.source.show({ ...scene, selection: this.selection });
     if (choice.view === "source" && choice.file >= 0) this.source.open(choice.file, choice.line);
     this.#remember();
@@ -328,17 +336,24 @@ class Page {
     if (range) $("range").firstElementChild.textContent = `${time(range[0])} to ${time(range[1])}`;
   }
 
-  /** The kinds of code, with the time that each has of its own. */
+  /** The kinds of code, with the time that each has of its own; on the time line, the states before them. */
   #showLegend() {
     const of = Int32Array.from(this.calls.of, (call) => (call < 0 ? -1 : this.calls.kind[call]));
     const { self } = rank(this.model, of, KINDS.length, this.selection);
     const shown = [...KINDS.keys()].filter((kind) => self[kind] > 0).sort((a, b) => self[b] - self[a]);
     const [proven, counted, open] = this.model.account.seams;
-    const parts = shown.map((kind) => {
+    const states = this.choice.view === "timeline" ? STATES.filter(({ state }) => this.choice.states.has(state)) : [];
+    const parts = states.map(({ name, ink }) => {
+      const dot = element("i", "dot");
+      dot.style.background = `var(${ink})`;
+      return element("li", "", dot, name);
+    });
+    const kinds = shown.map((kind) => {
       const dot = element("i", "dot");
       dot.style.background = kindColour(kind, this.dark.matches);
       return element("li", "", dot, KINDS[kind], element("small", "", percent(self[kind], this.whole)));
     });
+    parts.push(...kinds);
     const proofs = [["proven", proven], ["counted", counted], ["open", open]].filter(([, number]) => number > 0);
     for (const [name, number] of proofs) {
       parts.push(element("li", "", element("i", `stitch ${name}`), `seam ${name}`, element("small", "", number.toLocaleString("en"))));

@@ -69,7 +69,7 @@ export function readModel({ head, column }) {
     frames,
     parent,
     depth,
-    frame: Int32Array.from(column("stack.frame")),
+    frame: new Int32Array(column("stack.frame")),
     ...readRows(column, head.durationUs * 1000),
     totals: head.sliceUs > 0 ? readTotals(column) : null,
     waits: Object.fromEntries(waits.map((name) => [name, column(`wait.${name}`)])),
@@ -80,10 +80,16 @@ function readTotals(column) {
   return {
     thread: column("total.thread"),
     state: column("total.state"),
-    stack: Int32Array.from(column("total.stack")),
-    weight: Float64Array.from(column("total.weight"), (us) => us * 1000),
+    stack: new Int32Array(column("total.stack")),
+    weight: nanoseconds(column("total.weight")),
     ticks: column("total.ticks"),
   };
+}
+
+function nanoseconds(microseconds) {
+  const ns = new Float64Array(microseconds.length);
+  for (let i = 0; i < ns.length; i++) ns[i] = microseconds[i] * 1000;
+  return ns;
 }
 
 function readRows(column, duration) {
@@ -91,7 +97,7 @@ function readRows(column, duration) {
   const firstRow = new Int32Array(counts.length + 1);
   for (let i = 0; i < counts.length; i++) firstRow[i + 1] = firstRow[i] + counts[i];
   const gap = column("row.gap");
-  const weight = Float64Array.from(column("row.weight"), (us) => us * 1000);
+  const weight = nanoseconds(column("row.weight"));
   const start = new Float64Array(gap.length);
   let end = duration;
   for (let thread = 0; thread < counts.length; thread++) {
@@ -102,7 +108,7 @@ function readRows(column, duration) {
     }
     end = Math.max(end, at);
   }
-  const stack = Int32Array.from(column("row.stack"));
+  const stack = new Int32Array(column("row.stack"));
   return { rows: { start, weight, ticks: column("row.ticks"), state: column("row.state"), stack }, firstRow, end };
 }
 
@@ -126,6 +132,16 @@ export function mergeFrames(model, choice, groupOf) {
   const { function: names, file: files, line: lines, first, kind, flags } = model.frames;
   const calls = { of: new Int32Array(names.length), name: [], file: [], line: [], kind: [], sample: [], folded: [] };
   const known = new Map();
+  const places = new Map(); // numbers as keys are several times faster than texts
+  const placeOf = (file, line, of) => {
+    const key = (file * 2 ** 21 + Math.min(line, 2 ** 21 - 1)) * 8 + of;
+    let found = places.get(key);
+    if (found === undefined) {
+      found = places.size;
+      places.set(key, found);
+    }
+    return found;
+  };
   for (let i = 0; i < names.length; i++) {
     const isHidden = !choice.internals && flags[i] & HIDDEN;
     if (isHidden || (!choice.native && IS_NATIVE[kind[i]])) {
@@ -136,7 +152,7 @@ export function mergeFrames(model, choice, groupOf) {
     const isFolded = choice.folded.has(group) && group !== "";
     // A function is its name, file and first line; line by line, its first line no longer tells calls apart.
     const line = choice.byLine ? lines[i] : first[i];
-    const key = isFolded ? group : `${names[i]} ${files[i]} ${line} ${kind[i]}`;
+    const key = isFolded ? group : placeOf(files[i], line, kind[i]) * names.length + names[i];
     let call = known.get(key);
     if (call === undefined) {
       call = known.size;

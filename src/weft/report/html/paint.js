@@ -40,6 +40,7 @@ export function fitCanvas(canvas, width, height) {
  * @param {{from: number, span: number}} scene.sight  ns that are in sight
  * @param {number} scene.zoomed  node that was zoomed into: what is above it is drawn faintly
  * @param {boolean} scene.byLine
+ * @param {boolean} scene.isMoving  nodes narrower than a pixel are drawn one for each two pixels
  * @param {number[]} scene.levels  that are in sight
  * @param {(level: number) => number} scene.top  y of a level
  * @param {number} scene.width  CSS pixels, as the next
@@ -59,6 +60,7 @@ function paintLevel(context, scene, level) {
   const scale = width / sight.span;
   const end = layout.start[level + 1];
   const y = scene.top(level);
+  const bar = scene.isMoving ? 2 : 1;
   let i = firstAfter(layout, tree, level, sight.from);
   while (i < end) {
     const node = layout.order[i];
@@ -69,10 +71,10 @@ function paintLevel(context, scene, level) {
       paintNode(context, scene, node, y, left, size);
       i += 1;
     } else {
-      const pixel = Math.floor(left);
+      const pixel = Math.floor(left / bar) * bar;
       context.fillStyle = fillOf(scene, node);
-      context.fillRect(pixel, y, 1, ROW - GAP);
-      i = Math.max(i + 1, firstAfter(layout, tree, level, sight.from + (pixel + 1) / scale));
+      context.fillRect(pixel, y, bar, ROW - GAP);
+      i = firstAfter(layout, tree, level, sight.from + (pixel + bar) / scale, i + 1);
     }
   }
 }
@@ -91,7 +93,7 @@ function paintNode(context, scene, node, y, nodeLeft, size) {
 export function paintBox(context, scene, left, right, y, fill, isHovered, isOutlined) {
   const width = Math.max(right - left, 0.5);
   context.fillStyle = fill;
-  if (width > 4) {
+  if (width > 8) {
     context.beginPath();
     context.roundRect(left, y, width, ROW - GAP, 2);
     context.fill();

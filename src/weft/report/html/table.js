@@ -29,7 +29,7 @@ export class FunctionTable {
     }
   }
 
-  /** @param {object} scene  model, calls, selection, whole, matches, byLine, fills, lines (calls by line) */
+  /** @param {object} scene  model, calls, selection, whole, matches, byLine, fills, lines() (calls by line) */
   show(scene) {
     this.#scene = { ...scene, times: rank(scene.model, scene.calls.of, scene.calls.name.length, scene.selection) };
     this.#shown = ROWS;
@@ -99,7 +99,8 @@ export class FunctionTable {
   }
 
   #lineRows(call) {
-    const { model, calls, lines, selection, whole } = this.#scene;
+    const { model, calls, selection, whole } = this.#scene;
+    const lines = this.#scene.lines();
     const times = this.#scene.lineTimes ?? rank(model, lines.of, lines.name.length, selection);
     this.#scene.lineTimes = times;
     const found = new Set();

@@ -3,7 +3,7 @@
 import { oklch } from "./colour.js";
 import { element } from "./describe.js";
 import { time } from "./format.js";
-import { gilTrack, rowAfter, STATE_COUNT } from "./lanes.js";
+import { gilTrack, rowAfter, STATE_COUNT, UNKNOWN } from "./lanes.js";
 import { STATES } from "./model.js";
 import { brush, paintRange } from "./overview.js";
 import { fillOfCall, fit, fitCanvas, FONT, paintBox, paintName, ROW } from "./paint.js";
@@ -225,7 +225,7 @@ export class Timeline {
       if (holder[begin] >= 0) {
         context.fillStyle = threadColour(holder[begin], ink);
         context.fillRect(begin * step, top + LANE / 2, (bin + 1 - begin) * step, LANE / 2);
-      } else if (waiting.subarray(begin, bin + 1).some((one) => one > 0.005)) {
+      } else if (holder[begin] === UNKNOWN) {
         context.fillStyle = ink.line;
         context.fillRect(begin * step, top + LANE / 2, (bin + 1 - begin) * step, LANE / 2);
       }
