@@ -3,6 +3,8 @@
 import { count, percent, place, time } from "./format.js";
 import { COUNTED, KINDS, OPEN } from "./model.js";
 
+export const $ = (id) => document.getElementById(id);
+
 /** @returns {HTMLElement} */
 export function element(tag, className, ...content) {
   const made = document.createElement(tag);

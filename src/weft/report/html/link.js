@@ -2,6 +2,28 @@
 //
 // Numbers of threads, stacks and frames are those of this file: a link is for it and no other.
 
+/** What is shown at first. */
+export function firstChoice(model) {
+  return {
+    view: "flame",
+    search: "",
+    inverted: false,
+    byLine: false,
+    rootAtBottom: false,
+    native: true,
+    internals: model.internals,
+    threads: new Set(model.threads.keys()),
+    states: new Set(model.states),
+    folded: new Set(),
+    range: null,
+    path: [], // frames that lead to the zoomed one
+    frame: null, // of the function in the sandwich
+    file: -1,
+    line: 0,
+    sort: "self",
+  };
+}
+
 const MOST_ZOOM = 300; // frames; browsers have longer addresses fail
 
 /** @returns {string}  without "#"; "" for what the page shows at first */

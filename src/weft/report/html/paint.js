@@ -40,7 +40,7 @@ export function fitCanvas(canvas, width, height) {
  * @param {{from: number, span: number}} scene.sight  ns that are in sight
  * @param {number} scene.zoomed  node that was zoomed into: what is above it is drawn faintly
  * @param {boolean} scene.byLine
- * @param {boolean} scene.isMoving  nodes narrower than a pixel are drawn one for each two pixels
+ * @param {boolean} scene.isMoving  nodes narrower than three pixels are drawn one for each three
  * @param {number[]} scene.levels  that are in sight
  * @param {(level: number) => number} scene.top  y of a level
  * @param {number} scene.width  CSS pixels, as the next
@@ -60,14 +60,14 @@ function paintLevel(context, scene, level) {
   const scale = width / sight.span;
   const end = layout.start[level + 1];
   const y = scene.top(level);
-  const bar = scene.isMoving ? 2 : 1;
+  const bar = scene.isMoving ? 3 : 1;
   let i = firstAfter(layout, tree, level, sight.from);
   while (i < end) {
     const node = layout.order[i];
     const left = (layout.x[node] - sight.from) * scale;
     if (left >= width) return;
     const size = tree.total[node] * scale;
-    if (size >= 1) {
+    if (size >= bar) {
       paintNode(context, scene, node, y, left, size);
       i += 1;
     } else {
