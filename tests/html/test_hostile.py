@@ -152,6 +152,8 @@ def test_every_view_fits_every_screen(open_page: OpenPage, width: int, dark: boo
     """From a phone to a wide screen: nothing sticks out sideways, menus are in sight, and the account always is."""
     flags = FrameFlag.PROVEN | FrameFlag.MACHINERY
     recording = random_recording(3)
+    recording.add("a_function_of_a_module_with_a_long_name", 5)
+    recording.seen.append(Seen((frame("f", "/srv/a_module_with_a_name_that_is_wider_than_a_phone.py", 3, 3),), MS))
     loop = Frame(FrameKind.NATIVE, "_PyEval_EvalFrameDefault", "ceval.c", 1, flags=flags, module="/usr/bin/python3.13")
     recording.seen = [Seen((loop, *s.stack), s.weight_ns, s.thread, s.state, s.ticks) for s in recording.seen]
     page = open_page(recording, width=width, height=800, dark=dark, touch=width < 500)
@@ -163,6 +165,7 @@ def test_every_view_fits_every_screen(open_page: OpenPage, width: int, dark: boo
         assert "996 of 1,000 samples" in page.text("#losses")
     for menu in ("threads", "states", "frames"):
         page.open_menu(menu)
+        page.painted()
         sheet = page.find(f"#{menu} .sheet").bounding_box()
         assert sheet
         assert sheet["x"] >= 0

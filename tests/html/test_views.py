@@ -77,6 +77,19 @@ def test_a_range_of_time_filters_all_views(open_page: OpenPage) -> None:
     assert page.text("#range span") == "1.00 s to 2.00 s"
 
 
+def test_runs_without_time_count_as_samples_in_any_range(open_page: OpenPage) -> None:
+    """GIVEN runs of 0 ns, as kernels that count coarsely give WHEN a range is brushed THEN all shares are numbers."""
+    recording = Recording()
+    for _ in range(100):
+        recording.add("main first", 10)
+        recording.seen.append(Seen((frame("main", line=10, first_line=1), frame("none")), 0))
+    page = open_page(recording)
+    page.drag("#overview", 0.253, 0.753)  # between two runs
+    assert page.text("#selected").startswith("alltotal 500 ms (100 %)550 samples")
+    page.search("first")
+    assert page.text("#matched") == "100 % in 1 function"
+
+
 def test_lines_of_a_function(open_page: OpenPage) -> None:
     recording = Recording()
     for line, weight in ((11, 300), (12, 700)):

@@ -64,7 +64,6 @@ export class StateMenu {
       });
       box.value = String(state);
       box.disabled = !seen[state];
-      if (box.disabled) chosen.delete(state);
       const dot = element("i", "dot");
       dot.style.background = `var(${ink})`;
       this.#boxes.set(state, box);
@@ -73,6 +72,11 @@ export class StateMenu {
         element("li", "", element("label", "", box, dot, element("span", "", name), this.#amounts.get(state))),
       );
     }
+  }
+
+  /** Whether there is any time of a state. */
+  has(state) {
+    return this.#boxes.get(state)?.disabled === false;
   }
 
   update(chosen, times) {

@@ -8,7 +8,6 @@ import { save } from "./svg.js";
 
 /** Lets the controls, tabs and keys change the page. */
 export function listen(page) {
-  listenToMenus();
   const set = (key, of) => (value) => {
     page.choice[key] = of(value);
     page.update();
@@ -35,6 +34,7 @@ export function listen(page) {
     page.built = "";
     page.update();
   });
+  listenToMenus(); // after what fills the menus, because it finds their place
   addEventListener("hashchange", () => followLink(page));
   document.addEventListener("keydown", (event) => onKey(page, event));
 }

@@ -32,6 +32,9 @@ class Page {
     this.groups = model.frames.kind.length > 0 ? groupNames(model) : () => "";
     const rebuild = () => this.update();
     this.states = new StateMenu($("states"), model, this.choice.states, rebuild);
+    for (const states of [this.choice.states, this.start.states]) {
+      for (const state of states) if (!this.states.has(state)) states.delete(state);
+    }
     this.threads = new ThreadMenu($("threads"), model, this.choice.threads, rebuild);
     this.overview = new Overview($("overview"), model, this.lanes, (range) => this.chooseRange(range));
     this.#makeViews();
@@ -43,10 +46,11 @@ class Page {
 
   groups;
   #lines = null;
+  #link = null;
   built = "";
 
   #makeViews() {
-    const seen = { hovered: (node, event) => tip(this, this.flameScene(), node, event) };
+    const seen = { hovered: (node, event) => tip(this.flameScene(), node, event) };
     this.flame = new FlameGraph($("graph"), {
       ...seen,
       zoomed: () => this.#zoomed(),
@@ -58,7 +62,7 @@ class Page {
       selected: (node) => showSelected(this, this.scene(), node),
     });
     this.sandwich = new Sandwich($("sandwich"), {
-      hovered: (scene, node, event) => tip(this, { ...scene, whole: this.whole }, node, event),
+      hovered: (scene, node, event) => tip({ ...scene, whole: this.whole }, node, event),
       selected: (scene, node) => showSelected(this, { ...scene, whole: this.whole }, node),
       opened: (call) => this.openFunction(call),
     });
@@ -209,8 +213,9 @@ class Page {
   #remember() {
     this.choice.sort = this.table.sort;
     const link = writeLink(this.choice, this.start);
-    const address = link === "" ? location.pathname + location.search : `#${link}`;
-    if (location.protocol !== "about:") history.replaceState(null, "", address);
+    if (link === this.#link) return; // browsers allow so many changes in a while, and no more
+    this.#link = link;
+    history.replaceState(null, "", link === "" ? location.pathname + location.search : `#${link}`);
   }
 
   #search() {
@@ -267,7 +272,6 @@ class Page {
     setChoice("root", choice.rootAtBottom ? "bottom" : "top");
     this.table.sort = choice.sort;
   }
-
 }
 
 unpack($("profile").textContent)

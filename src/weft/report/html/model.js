@@ -197,8 +197,8 @@ export function select(model, choice) {
       let share = 1;
       if (choice.range) {
         const end = rows.start[i] + rows.weight[i];
-        if (end <= from || rows.start[i] >= to) continue;
-        share = (Math.min(end, to) - Math.max(rows.start[i], from)) / rows.weight[i];
+        if (end <= from || rows.start[i] >= to) continue; // one without time lies in the range, or it does not
+        if (rows.weight[i] > 0) share = (Math.min(end, to) - Math.max(rows.start[i], from)) / rows.weight[i];
       }
       weight[rows.stack[i]] += rows.weight[i] * share;
       ticks[rows.stack[i]] += rows.ticks[i] * share;

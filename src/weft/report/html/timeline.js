@@ -102,7 +102,7 @@ export class Timeline {
       for (let i = firstRow[thread]; i < firstRow[thread + 1]; i++) if (rows.state[i] === 0) sum += rows.weight[i];
       return sum;
     });
-    return busy.indexOf(Math.max(...busy));
+    return busy.reduce((best, ns, thread) => (ns > busy[best] ? thread : best), 0);
   }
 
   #place() {

@@ -7,6 +7,7 @@ import { KINDS, rank, STATES } from "./model.js";
 
 const CRUMBS = 4; // callers of the zoomed frame that are named
 
+/** The way to the zoomed frame. */
 export function showCrumbs(page) {
   const scene = page.flameScene();
   const path = [0, ...scene.tree.path(scene.zoomed)];
@@ -40,10 +41,12 @@ export function showSelected(page, scene, node) {
   $("selected").replaceChildren(...words);
 }
 
-export function tip(page, scene, node, event) {
+/** A tooltip with what is known of a node; none for -1. */
+export function tip(scene, node, event) {
   placeTip(node < 0 ? null : describe(scene, node), event);
 }
 
+/** A tooltip on the time line: when, in which state, and which frame. */
 export function timeTip(page, found, event) {
   if (found === null || found.thread < 0) return placeTip(null, event);
   const state = STATES.find((one) => one.state === found.state);
@@ -89,6 +92,7 @@ export function showLegend(page) {
   $("legend").replaceChildren(...parts);
 }
 
+/** What frames are shown, for the menu's name. */
 export function frameWords(page) {
   const { native, internals, folded, byLine } = page.choice;
   const words = [byLine ? "Lines" : "Functions"];
@@ -98,6 +102,7 @@ export function frameWords(page) {
   return words.join(", ");
 }
 
+/** What was recorded, and the account. */
 export function showFacts(page) {
   const { facts, account, pruned } = page.model;
   $("facts").textContent = facts.join(" · ");
