@@ -32,7 +32,6 @@ PACKAGES = [
     "debootstrap",
     "procps",
     "chromium",
-    "chromium-driver",
 ]
 
 

@@ -27,6 +27,7 @@ from weft.collect.filter import Filter
 from weft.collect.finder import Finder
 from weft.collect.recorder import Recorder
 from weft.collect.sampler import EventKind, Mode, Sampler, events_of, pacer_of
+from weft.collect.sources import SourceBook
 from weft.cpython.locate import Runtime, wait_for_runtime
 from weft.errors import CollectorError, LayoutError, NotPythonError, OutputError, TargetError, TargetExitedError
 from weft.limits import many_files
@@ -196,7 +197,8 @@ class _Recording:
             self.sampler.stop()
             raise
         self.book = CodeBook()
-        self.recorder = Recorder(self._capture, self.book)
+        self._sources = SourceBook(time.time_ns())
+        self.recorder = Recorder(self._capture, self.book, self._sources)
         self.finder = Finder(self.sampler, self.recorder, told_of_code=self._mapped is not None)
         self._code = CodeFollower(self.sampler, self.book)
         self._next_mappings = 0.0
@@ -214,6 +216,7 @@ class _Recording:
             self.close()
         else:
             self._code.close()
+            self._sources.close()
             self._capture.__exit__(kind, error, trace)
 
     def run(self, interrupts: _Interrupts) -> None:
@@ -244,20 +247,27 @@ class _Recording:
                 {
                     "profiler_cpu_ns": int((usage.ru_utime + usage.ru_stime) * 1e9),
                     "recorded_ns": int(elapsed_s * 1e9),
+                    "sources_left_out": self._sources.left_out,
                     "samples_dropped": self.recorder.account.get("samples_dropped", 0) + sum(dropped.values()),
                     **{f"samples_dropped_cpu{cpu}": lost for cpu, lost in dropped.items()},
                 }
             )
             self._capture.set_meta("pacer", pacer_of(self.collector, self.recorder.account))
             self._capture.close()
+        self._sources.close()
         self._code.check()
 
     def _symbolize(self) -> None:
         symbolizer = Symbolizer(self.book)
         for frame_id, functions in symbolizer.run(self.recorder.native_frames, lambda *symbols: self._tell(symbols)):
             self._capture.add_functions(frame_id, functions)
+            for function in functions:
+                if function.line:
+                    self._sources.name(function.file, None)
         for frame_id, functions in symbolize_kernel(self.recorder.kernel_frames):
             self._capture.add_functions(frame_id, functions)
+        for source in self._sources.read():
+            self._capture.add_source(source.file, source.text, source.problem)
         self._warnings = symbolizer.warnings
         self.book.close()
 

@@ -6,39 +6,48 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from flame_page import Page, start_browser
-from html_profiles import Recording, account
-from selenium.webdriver import Chrome
+from playwright.sync_api import Browser, sync_playwright
+from recordings import Recording
+from report_page import Page
 
-from weft.profile.quality import Account
+from weft.capture import Capture
+from weft.profile.tables import View
 from weft.report.html import render
 
 OpenPage = Callable[..., Page]
 
 
 @pytest.fixture(scope="session")
-def browser(tmp_path_factory: pytest.TempPathFactory, program: Callable[[str], str]) -> Iterator[Chrome]:
-    chrome = start_browser(program("chromium"), program("chromedriver"), tmp_path_factory.mktemp("chromium"))
-    yield chrome
-    chrome.quit()
+def browser(program: Callable[[str], str]) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=program("chromium"), args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
 
 
 @pytest.fixture
-def open_page(browser: Chrome, tmp_path: Path) -> Iterator[OpenPage]:
-    """Opens the page of a recording, or any other text as a page; at the end, nothing has been complained about."""
+def open_page(browser: Browser, tmp_path: Path) -> Iterator[OpenPage]:
+    """Opens the page of a recording or a capture, or any other text as a page.
+
+    At the end, nothing has been complained about, and nothing but the page itself and what it saves was asked for.
+    """
     pages: list[Page] = []
 
-    def open_it(recording: Recording | str, **options: object) -> Page:
-        path = tmp_path / f"{len(pages)}.html"
-        if isinstance(recording, Recording):
-            title = str(options.pop("title", "app.py"))
-            honest = options.pop("account", account())
-            assert isinstance(honest, Account)
-            recording = render(recording.profile(), title, honest, idle=bool(options.pop("idle", False)))
-        path.write_text(recording, "utf-8")
+    def open_it(given: Recording | Path | str, *, idle: bool = False, **options: object) -> Page:
+        number = len(pages)
+        if isinstance(given, Recording):
+            given = given.write(tmp_path / f"{number}.weft")
+        if isinstance(given, Path):
+            with Capture(given) as capture:
+                given = render(capture, View(idle=idle))
+        path = tmp_path / f"{number}.html"
+        path.write_text(given, "utf-8")
         pages.append(Page(browser, path, **options))
         return pages[-1]
 
     yield open_it
     for page in pages:
-        assert page.complaints() == []
+        page.context.close()
+    for page in pages:
+        assert page.complaints == []
+        assert [url for url in page.requests if not url.startswith(("blob:", page.url))] == []

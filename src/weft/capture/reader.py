@@ -14,10 +14,12 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
-from weft.capture.file import APPLICATION_ID, MAX_BATCH_BYTES, SCHEMA, SCHEMA_VERSION, read_header
-from weft.capture.rows import GilWait, Loss, Mapping, Process, Runs, Standing, Thread
+from weft.capture.file import APPLICATION_ID, MAX_BATCH_BYTES, MAX_SOURCE_BYTES, SCHEMA, SCHEMA_VERSION, read_header
+from weft.capture.rows import GilWait, Loss, Mapping, Process, Runs, Slice, Source, Standing, Thread
 from weft.errors import CaptureError, CaptureVersionError, NotACaptureError
 from weft.sample import KERNEL, Frame, FrameFlag, FrameKind, State
+
+_BATCH = "SELECT thread, start_ns, runs FROM samples WHERE id = ?"
 
 # Where the words of an error are from the damaged file, and no UTF-8, the module raises UnicodeDecodeError instead.
 _SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
@@ -181,9 +183,21 @@ class Capture:
         from weft._native import decode_runs
 
         for batch in self._batch_ids.get(thread, ()):
-            query = "SELECT thread, start_ns, runs FROM samples WHERE id = ?"
-            for _, start_ns, runs in self._batches(query, batch):
+            for _, start_ns, runs in self._batches(_BATCH, batch):
                 yield Runs(*(_column(column) for column in self._decoded(decode_runs, runs, start_ns)))
+
+    def slices(self, thread: int, batches: int) -> Iterator[Slice]:
+        """The runs of one thread in the order of time, so many batches at a time added up."""
+        from weft._native import RunFold
+
+        ids = self._batch_ids.get(thread, [])
+        for first in range(0, len(ids), batches):
+            fold, begin = RunFold(), None
+            for batch in ids[first : first + batches]:
+                for _, start_ns, runs in self._batches(_BATCH, batch):
+                    begin = start_ns if begin is None else begin
+                    self._decoded(fold.add, runs)
+            yield Slice(begin or 0, *(_column(column) for column in fold.totals()))
 
     def standing(self) -> Iterator[Standing]:
         """The runs that have not ended; they last to written_ns."""
@@ -197,6 +211,21 @@ class Capture:
         """Who made whom wait for the GIL."""
         for row in self._query("SELECT * FROM gil_wait"):
             yield GilWait(*row)
+
+    def sources(self) -> Iterator[Source]:
+        """The texts that were taken along, by file."""
+        for file, blob, problem in self._query("SELECT file, text, problem FROM source ORDER BY file"):
+            yield Source(file, None if blob is None else self._source_text(file, blob), problem)
+
+    def _source_text(self, file: str, blob: bytes) -> str:
+        inflater = zlib.decompressobj()
+        try:
+            text = inflater.decompress(blob, MAX_SOURCE_BYTES).decode()
+        except (zlib.error, UnicodeDecodeError) as error:
+            raise self.damaged(f"the source of {file}: {error}") from error
+        if not inflater.eof or inflater.unused_data:
+            raise self.damaged(f"the source of {file} is cut short, or too long")
+        return text
 
     def losses(self) -> Iterator[Loss]:
         """All losses, by process and reason."""

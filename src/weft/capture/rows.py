@@ -57,6 +57,17 @@ class Runs:
 
 
 @dataclass(frozen=True, slots=True)
+class Slice:
+    """The runs of one thread in a stretch of time, added up by stack and state; columns of equal length."""
+
+    start_ns: int  # when the first run began
+    stack: array[int]
+    state: array[int]
+    weight_ns: array[int]
+    ticks: array[int]
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
     """A run that has not ended: it lasts from since_ns to the capture's written_ns."""
 
@@ -79,6 +90,18 @@ class GilWait:
     holder: int
     holder_stack: int
     weight_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The text of a file that frames name, as it was when the recording ended; None: it could not be had.
+
+    `problem` says why not, or what speaks against the text; "" if nothing does.
+    """
+
+    file: str
+    text: str | None
+    problem: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 -- Ids are the recorder's own and never reused within a capture.
 
 PRAGMA application_id = 0x77656674;  -- "weft"
-PRAGMA user_version = 5;             -- of this schema; another one is refused
+PRAGMA user_version = 6;             -- of this schema; another one is refused
 
 -- Of the recording: version, command, host, kernel, collector, pacer, mode, rate_hz, start_ns (monotonic),
 -- start_unix_ns, end_ns (absent while it runs), written_ns (of the last batch), ended ("" or why).
@@ -103,6 +103,13 @@ CREATE TABLE standing (
     state INTEGER NOT NULL,
     since_ns INTEGER NOT NULL
 );
+
+-- The text of files that frames name, as it was when the recording ended; docs/capture.md says which are taken along.
+CREATE TABLE source (
+    file TEXT PRIMARY KEY,         -- as frames name it
+    text BLOB,                     -- zlib of UTF-8; NULL: it could not be had
+    problem TEXT NOT NULL          -- why not; of a text, what speaks against it, or ""
+) WITHOUT ROWID;
 
 -- Who made whom wait for the GIL: a thread, in a stack, waited while another held it, in another stack. Added up so far.
 CREATE TABLE gil_wait (

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from weft.capture.file import MAX_BATCH_BYTES, SCHEMA, SIDE_FILES, is_capture
+from weft.capture.file import MAX_BATCH_BYTES, MAX_SOURCE_BYTES, SCHEMA, SIDE_FILES, is_capture
 from weft.errors import OutputError
 from weft.sample import Frame, FrameFlag, FrameKind
 
@@ -35,6 +35,7 @@ ADD_SAMPLES: Final = "INSERT INTO samples (thread, start_ns, end_ns, runs) VALUE
 ADD_GIL_WAIT: Final = (
     "INSERT INTO gil_wait VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET weight_ns = weight_ns + excluded.weight_ns"
 )
+ADD_SOURCE: Final = "INSERT INTO source VALUES (?, ?, ?)"
 SET_RUNTIME: Final = "UPDATE process SET runtime = ? WHERE id = ?"
 END_PROCESS: Final = "UPDATE process SET end_ns = ?, exit_status = ? WHERE id = ?"
 RENAME_THREAD: Final = "UPDATE thread SET name = ? WHERE id = ?"
@@ -183,6 +184,16 @@ class CaptureWriter:
     def add_gil_waits(self, waits: Iterable[tuple[int, int, int, int, int]]) -> None:
         """Time (waiter, its stack, holder or 0, its stack or 0, weight_ns), added to what was there before."""
         self._queue.setdefault(ADD_GIL_WAIT, []).extend(waits)
+
+    def add_source(self, file: str, text: str | None, problem: str = "") -> None:
+        """The text of a file that frames name: at most MAX_SOURCE_BYTES of UTF-8; None: why it could not be had."""
+        blob = None
+        if text is not None:
+            plain = _clean(text).encode()
+            if len(plain) > MAX_SOURCE_BYTES:
+                raise ValueError(f"a source of {len(plain)} bytes is too large")
+            blob = zlib.compress(plain)
+        self._add(ADD_SOURCE, _clean(file), blob, _clean(problem))
 
     def set_losses(self, process: int, losses: Mapping[str, tuple[int, int]]) -> None:
         """The losses of a process so far: reason -> (count, weight_ns)."""

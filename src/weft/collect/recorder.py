@@ -10,6 +10,7 @@ from weft import _native
 from weft.capture import CaptureWriter
 from weft.collect.names import ThreadNames
 from weft.collect.sampler import Event, EventKind, events_of
+from weft.collect.sources import SourceBook
 from weft.cpython.codes import Code
 from weft.cpython.locate import Runtime
 from weft.errors import MemoryReadError, TargetError
@@ -37,8 +38,9 @@ class _Recorded:
 class Recorder:
     """Turns batches into rows: numbers into names, instructions into lines. For use from one thread."""
 
-    def __init__(self, capture: CaptureWriter, book: CodeBook) -> None:
+    def __init__(self, capture: CaptureWriter, book: CodeBook, sources: SourceBook) -> None:
         self._capture = capture
+        self._sources = sources
         self._book = book
         self._modules: set[int] = set()  # that the capture has
         self.native_frames: dict[int, tuple[int, int]] = {}  # id -> (module, address in it)
@@ -167,6 +169,7 @@ class Recorder:
             assert recorded.runtime is not None  # code objects come from a runtime that was set
             code = Code(recorded.runtime.version, first_line, filename, name, qualname, line_table)
             codes[code_id] = recorded.codes[code_id] = code
+            self._sources.name(code.file, process, recorded.pid)
         for frame_id, code_id, instruction, incomplete in batch.python_frames:
             self._capture.add_frame(frame_id, self._frame(codes, code_id, instruction, incomplete=incomplete))
         for frame_id, module, address, proof, by_frame_pointer in batch.native_frames:

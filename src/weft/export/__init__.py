@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Final
@@ -92,16 +91,9 @@ def _render(capture: Capture, name: str, view: View, *, terminal: bool) -> Itera
 
 
 def _render_html(capture: Capture, view: View) -> Iterator[bytes]:
-    from weft.profile.names import recording_name
-    from weft.profile.quality import Account
-    from weft.profile.tables import Profile
     from weft.report import html
 
-    profile = Profile.from_capture(
-        capture, replace(view, idle=True)
-    )  # the page itself switches blocked threads on and off
-    title = recording_name(profile.processes.values()) or "weft"
-    yield html.render(profile, title, Account.from_capture(capture), idle=view.idle).encode()
+    yield html.render(capture, view).encode()
 
 
 def write_file(path: Path, chunks: Iterable[bytes]) -> None:

@@ -1,48 +1,105 @@
-// The toolbar: which threads and states are counted, which way the tree goes, what is searched.
+// The toolbar: which processes, threads, states and kinds of frames are counted.
 
-import { element } from "./describe.js";
-import { time } from "./format.js";
-import { BLOCKED, GIL, IO, LOCK, RUNNABLE, RUNNING, SLEEPING, sumBy } from "./model.js";
+import { button, element } from "./describe.js";
+import { percent, time } from "./format.js";
+import { BLOCKED, STATES } from "./model.js";
 
-const STATES = [
-  [RUNNING, "Running"],
-  [RUNNABLE, "Waiting for a CPU"],
-  [GIL, "Waiting for the GIL"],
-  [LOCK, "Waiting for a lock"],
-  [IO, "Waiting for I/O"],
-  [SLEEPING, "Sleeping"],
-  [BLOCKED, "Blocked"],
-];
-
-/**
- * Check boxes of the states. What the profile has no time of cannot be chosen.
- * @param {Set<number>} chosen  changed in place
- */
-export function stateBoxes(fieldset, model, chosen, onChange) {
-  const times = sumBy(model, "state", () => true);
-  for (const [state, name] of STATES) {
-    if (state > BLOCKED && !times.has(state)) continue; // not every collector tells these
-    const box = checkBox(chosen.has(state), (checked) => {
-      if (checked) chosen.add(state);
-      else chosen.delete(state);
-      onChange();
+/** A menu that opens beneath its name: one at a time, and a click elsewhere closes it. */
+export function listenToMenus() {
+  const menus = [...document.querySelectorAll("details.menu")];
+  document.addEventListener("pointerdown", (event) => {
+    for (const menu of menus) if (!menu.contains(event.target)) menu.open = false;
+  });
+  for (const menu of menus) {
+    menu.addEventListener("toggle", () => {
+      if (!menu.open) return;
+      for (const other of menus) if (other !== menu) other.open = false;
+      // What would stick out on the right is moved to the left.
+      const sheet = menu.querySelector(".sheet");
+      sheet.style.left = "0";
+      const over = sheet.getBoundingClientRect().right - document.documentElement.clientWidth + 8;
+      if (over > 0) sheet.style.left = `${-over}px`;
     });
-    box.value = String(state);
-    box.disabled = !times.has(state);
-    if (box.disabled) box.checked = false;
-    const amount = times.has(state) ? time(times.get(state)) : "none";
-    fieldset.append(element("label", "", box, name, element("small", "", amount)));
   }
 }
 
-/** The menu of threads. */
+/** Closes the open menu; whether there was one. */
+export function closeMenu() {
+  const menu = document.querySelector("details.menu[open]");
+  if (!menu) return false;
+  menu.open = false;
+  menu.querySelector("summary").focus();
+  return true;
+}
+
+export function checkBox(checked, onChange) {
+  const box = element("input", "");
+  box.type = "checkbox";
+  box.checked = checked;
+  box.addEventListener("change", () => onChange(box.checked));
+  return box;
+}
+
+function toggle(set, value, isIn) {
+  if (isIn) set.add(value);
+  else set.delete(value);
+}
+
+/** The check boxes of the states. What the profile has no time of cannot be chosen. */
+export class StateMenu {
+  #menu;
+  #boxes = new Map();
+  #amounts = new Map();
+
+  /** @param {Set<number>} chosen  changed in place */
+  constructor(menu, model, chosen, onChange) {
+    this.#menu = menu;
+    const seen = new Uint8Array(8);
+    for (let i = 0; i < model.rows.state.length; i++) seen[model.rows.state[i]] = 1;
+    for (const { state, name, ink } of STATES) {
+      if (state > BLOCKED && !seen[state]) continue; // not every collector tells these
+      const box = checkBox(chosen.has(state), (checked) => {
+        toggle(chosen, state, checked);
+        onChange();
+      });
+      box.value = String(state);
+      box.disabled = !seen[state];
+      const dot = element("i", "dot");
+      dot.style.background = `var(${ink})`;
+      this.#boxes.set(state, box);
+      this.#amounts.set(state, element("small", ""));
+      menu.querySelector("ul").append(
+        element("li", "", element("label", "", box, dot, element("span", "", name), this.#amounts.get(state))),
+      );
+    }
+  }
+
+  /** Whether there is any time of a state. */
+  has(state) {
+    return this.#boxes.get(state)?.disabled === false;
+  }
+
+  update(chosen, times) {
+    const names = [];
+    for (const [state, box] of this.#boxes) {
+      box.checked = chosen.has(state);
+      this.#amounts.get(state).textContent = times.byState[state] > 0 ? time(times.byState[state]) : "none";
+      if (box.checked) names.push(STATES.find((one) => one.state === state).name);
+    }
+    const able = [...this.#boxes.values()].filter((box) => !box.disabled).length;
+    const words = names.length === able ? "All states" : names.length === 1 ? names[0] : `${names.length} of ${able} states`;
+    this.#menu.querySelector("summary").textContent = words;
+  }
+}
+
+/** The menu of processes and their threads. */
 export class ThreadMenu {
   #menu;
   #model;
   #chosen;
   #onChange;
   #boxes = [];
-  #times = [];
+  #amounts = [];
 
   /** @param {Set<number>} chosen  changed in place */
   constructor(menu, model, chosen, onChange) {
@@ -50,19 +107,19 @@ export class ThreadMenu {
     this.#model = model;
     this.#chosen = chosen;
     this.#onChange = onChange;
-    menu.querySelector("ul").append(...model.threads.map((_, thread) => this.#item(thread)));
-    menu.querySelector("#every-thread").addEventListener("click", () => this.#choose(model.threads.keys()));
-    document.addEventListener("pointerdown", (event) => {
-      if (!menu.contains(event.target)) menu.open = false;
+    const list = menu.querySelector("ul");
+    model.processes.forEach((process, number) => {
+      const threads = [...model.threads.keys()].filter((thread) => model.threads[thread].process === number);
+      if (model.processes.length > 1) list.append(this.#process(process, threads));
+      list.append(...threads.map((thread) => this.#item(thread)));
     });
+    menu.querySelector("#every-thread").addEventListener("click", () => this.#choose(model.threads.keys()));
   }
 
   /** Shows each thread's time in the chosen states, and which ones are counted. */
-  update(states) {
-    const { totals, threads } = this.#model;
-    const times = sumBy(this.#model, "thread", (i) => states.has(totals.state[i]));
-    for (const thread of threads.keys()) {
-      this.#times[thread].textContent = time(times.get(thread) ?? 0);
+  update(times) {
+    for (const thread of this.#model.threads.keys()) {
+      this.#amounts[thread].textContent = time(times.byThread[thread]);
       this.#boxes[thread].checked = this.#chosen.has(thread);
     }
     this.#menu.querySelector("summary").textContent = this.#summary();
@@ -71,30 +128,32 @@ export class ThreadMenu {
   #summary() {
     const all = this.#model.threads.length;
     if (this.#chosen.size === all) return all === 1 ? "1 thread" : `All ${all} threads`;
-    if (this.#chosen.size === 1) return this.#name([...this.#chosen][0]).slice(0, 40);
+    if (this.#chosen.size === 1) return this.#name([...this.#chosen][0]).slice(0, 32);
     return `${this.#chosen.size} of ${all} threads`;
   }
 
   #name(thread) {
-    const { name, tid, process } = this.#model.threads[thread];
-    const { pid } = this.#model.processes[process];
-    return this.#model.processes.length > 1 ? `${name} (${tid}, process ${pid})` : `${name} (${tid})`;
+    const { name, tid } = this.#model.threads[thread];
+    return `${name || "thread"} (${tid})`;
+  }
+
+  #process({ pid, command }, threads) {
+    const only = button("", "only", () => this.#choose(threads));
+    only.setAttribute("aria-label", `Only process ${pid}`);
+    const name = element("span", "", element("b", "", `process ${pid}`), ` ${command}`);
+    return element("li", "process", element("label", "", name), only);
   }
 
   #item(thread) {
-    const name = this.#name(thread);
     const box = checkBox(true, (checked) => {
-      if (checked) this.#chosen.add(thread);
-      else this.#chosen.delete(thread);
+      toggle(this.#chosen, thread, checked);
       this.#onChange();
     });
-    const only = element("button", "", "only");
-    only.type = "button";
-    only.setAttribute("aria-label", `Only ${name}`);
-    only.addEventListener("click", () => this.#choose([thread]));
-    this.#boxes.push(box);
-    this.#times.push(element("small", ""));
-    return element("li", "", element("label", "", box, element("span", "", name), this.#times.at(-1)), only);
+    const only = button("", "only", () => this.#choose([thread]));
+    only.setAttribute("aria-label", `Only ${this.#name(thread)}`);
+    this.#boxes[thread] = box;
+    this.#amounts[thread] = element("small", "");
+    return element("li", "", element("label", "", box, element("span", "", this.#name(thread)), this.#amounts[thread]), only);
   }
 
   #choose(threads) {
@@ -104,12 +163,18 @@ export class ThreadMenu {
   }
 }
 
-function checkBox(checked, onChange) {
-  const box = element("input", "");
-  box.type = "checkbox";
-  box.checked = checked;
-  box.addEventListener("change", () => onChange(box.checked));
-  return box;
+/** The list of modules that can be folded into one frame each, the heaviest first. */
+export function fillModules(list, modules, whole, folded, onChange) {
+  list.replaceChildren(
+    ...modules.slice(0, 60).map(([name, ns]) => {
+      const box = checkBox(folded.has(name), (checked) => {
+        toggle(folded, name, checked);
+        onChange();
+      });
+      const label = element("label", "", box, element("span", "", name), element("small", "", percent(ns, whole)));
+      return element("li", "", label);
+    }),
+  );
 }
 
 /** Calls back with the value of the radio button that is chosen. */
@@ -117,4 +182,8 @@ export function onChoice(name, onChange) {
   for (const radio of document.querySelectorAll(`input[name="${name}"]`)) {
     radio.addEventListener("change", () => onChange(radio.value));
   }
+}
+
+export function setChoice(name, value) {
+  document.querySelector(`input[name="${name}"][value="${value}"]`).checked = true;
 }

@@ -3,28 +3,31 @@
 // The box scrolls a spacer as high as the graph; the canvas stays in sight and is only as large as the box.
 
 import { layOut, firstAfter, nodeAt } from "./layout.js";
-import { Painter, ROW } from "./paint.js";
+import { fitCanvas, paintGraph, ROW } from "./paint.js";
+import { Sight } from "./sight.js";
 
+const STILL_MS = 90;
 const LEVELS_ABOVE = 3; // of the callers, that stay in sight when a node is zoomed into
 
 export class FlameGraph {
   #box;
   #canvas;
   #spacer;
-  #painter;
   #pending = false;
-  #scene = { hovered: -1, selected: 0, zoomed: 0, ancestors: [], matches: null, byLine: false };
+  #scene = { hovered: -1, selected: 0, zoomed: 0, matches: null, byLine: false };
   #rootAtBottom = false;
+  #sight = new Sight(() => this.#moved());
+  #stillness = 0;
 
   /**
    * @param {HTMLElement} box  with a canvas and a spacer in it
-   * @param {object} on  what to tell: zoomed(), selected(), hovered(node, event)
+   * @param {object} on  what to tell: zoomed(), selected(), hovered(node, event), opened(node)
    */
   constructor(box, on) {
     this.on = on;
     this.#box = box;
     [this.#canvas, this.#spacer] = box.children;
-    this.#painter = new Painter(this.#canvas);
+    this.#sight.listen(box, true);
     box.addEventListener("scroll", () => this.#scrolled());
     box.addEventListener("focus", () => this.redraw());
     box.addEventListener("blur", () => this.redraw());
@@ -53,8 +56,9 @@ export class FlameGraph {
    */
   show(tree, calls, byLine, path) {
     Object.assign(this.#scene, { tree, calls, byLine, layout: layOut(tree), hovered: -1 });
+    this.#sight.bound(0, tree.total[0]);
     this.#box.style.setProperty("--levels", this.#scene.layout.height[0] + 1);
-    this.zoom(tree.find(path));
+    this.zoom(tree.find(path), false);
   }
 
   /** Colours of calls, and of all else. */
@@ -71,15 +75,15 @@ export class FlameGraph {
 
   stand(rootAtBottom) {
     this.#rootAtBottom = rootAtBottom;
-    this.zoom(this.#scene.zoomed);
+    if (this.#scene.tree) this.zoom(this.#scene.zoomed, false);
   }
 
-  zoom(node) {
+  zoom(node, glide = true) {
     const scene = this.#scene;
     if (scene.tree.grow(node)) scene.layout = layOut(scene.tree);
     scene.zoomed = node;
-    scene.ancestors = node === 0 ? [] : [0, ...scene.tree.path(scene.tree.parent[node])];
     scene.selected = node;
+    this.#sight.go(scene.layout.x[node], scene.layout.x[node] + scene.tree.total[node], glide);
     this.#spacer.style.height = `${this.#height() - this.#box.clientHeight}px`;
     const row = Math.max(scene.layout.depth[node] - LEVELS_ABOVE, 0) * ROW;
     this.#box.scrollTop = this.#rootAtBottom ? this.#height() - this.#box.clientHeight - row : row;
@@ -103,16 +107,39 @@ export class FlameGraph {
     this.#pending = true;
     requestAnimationFrame(() => {
       this.#pending = false;
-      this.#draw();
+      const { clientWidth: width, clientHeight: height } = this.#box;
+      if (width > 0 && this.#scene.tree && this.#scene.ink) {
+        paintGraph(fitCanvas(this.#canvas, width, height), this.#drawing(width, height, this.#levelsInSight()));
+      }
     });
   }
 
-  #draw() {
-    const { clientWidth: width, clientHeight: height } = this.#box;
-    const levels = this.#levelsInSight();
+  /** What is in sight, drawn whole elsewhere: all its levels, however far the box is scrolled. */
+  export(makeContext) {
+    const levels = Array.from({ length: this.#levels() }, (_, level) => level);
+    const [width, height] = [this.#box.clientWidth, Math.max(levels.length, 1) * ROW];
+    const top = (level) => (this.#rootAtBottom ? levels.length - 1 - level : level) * ROW;
+    const context = makeContext(width, height);
+    paintGraph(context, { ...this.#drawing(width, height, levels), top, isMoving: false, hovered: -1, outlined: -1 });
+    return context;
+  }
+
+  #drawing(width, height, levels) {
     const { selected, zoomed } = this.#scene;
     const outlined = selected !== zoomed || this.#box.matches(":focus-visible") ? selected : -1;
-    this.#painter.draw({ ...this.#scene, outlined, width, height, levels, top: (level) => this.#top(level) });
+    const isMoving = this.#stillness !== 0;
+    const top = (level) => this.#top(level);
+    return { ...this.#scene, outlined, width, height, levels, sight: this.#sight, isMoving, top };
+  }
+
+  /** Draws less finely until sight has come to rest. */
+  #moved() {
+    clearTimeout(this.#stillness);
+    this.#stillness = setTimeout(() => {
+      this.#stillness = 0;
+      this.redraw();
+    }, STILL_MS);
+    this.redraw();
   }
 
   #scrolled() {
@@ -121,6 +148,7 @@ export class FlameGraph {
   }
 
   #resized() {
+    if (!this.#scene.tree || this.#box.clientHeight === 0) return;
     this.#canvas.style.height = `${this.#box.clientHeight}px`;
     this.#spacer.style.height = `${this.#height() - this.#box.clientHeight}px`;
     this.redraw();
@@ -154,11 +182,11 @@ export class FlameGraph {
   }
 
   #under(event) {
-    const { tree, layout, zoomed } = this.#scene;
+    const { tree, layout } = this.#scene;
     const level = this.#levelAt(event.offsetY);
     if (level < 0 || level >= this.#levels()) return -1;
     const share = event.offsetX / this.#box.clientWidth;
-    return nodeAt(layout, tree, level, layout.x[zoomed] + share * tree.total[zoomed]);
+    return nodeAt(layout, tree, level, this.#sight.from + share * this.#sight.span);
   }
 
   #hover(node, event) {
@@ -187,6 +215,8 @@ export class FlameGraph {
       ArrowRight: () => this.select(this.#beside(selected, 1)),
       Home: () => this.select(zoomed),
       Enter: () => this.zoom(selected),
+      "+": () => this.#sight.zoom(0.8, 0.5),
+      "-": () => this.#sight.zoom(1.25, 0.5),
     };
     if (!(event.key in moves)) return;
     event.preventDefault();
@@ -202,7 +232,7 @@ export class FlameGraph {
     return tree.parent[callee] === node ? callee : node; // callees without time are as good as none
   }
 
-  /** The next node of the level that is in sight and at least a pixel wide, or the node itself. */
+  /** The next node of the level that is within the zoomed one and at least a pixel wide, or the node itself. */
   #beside(node, step) {
     const { tree, layout, zoomed } = this.#scene;
     const least = tree.total[zoomed] / this.#box.clientWidth;

@@ -61,10 +61,17 @@ function childLists(tree) {
 /**
  * Index in `order` of the first node of a level that ends after `x`; the level's end if none does.
  * @param {Layout} layout
+ * @param {number} low  where to begin: none before it does; what is near is found fastest
  */
-export function firstAfter(layout, tree, level, x) {
-  let low = layout.start[level];
-  let high = layout.start[level + 1];
+export function firstAfter(layout, tree, level, x, low = layout.start[level]) {
+  const end = layout.start[level + 1];
+  let high = low;
+  for (let step = 1; high < end; step *= 2) {
+    const node = layout.order[high];
+    if (layout.x[node] + tree.total[node] > x) break;
+    low = high + 1;
+    high = Math.min(high + step, end);
+  }
   while (low < high) {
     const middle = (low + high) >> 1;
     const node = layout.order[middle];

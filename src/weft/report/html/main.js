@@ -1,199 +1,287 @@
-// The page: one state, and what is shown of it.
+// The page: one choice of what is shown, and the views of it.
 
 import { fills } from "./colour.js";
-import { onChoice, stateBoxes, ThreadMenu } from "./controls.js";
-import { describe, element, nodeName } from "./describe.js";
-import { count, percent } from "./format.js";
+import { setChoice, StateMenu, ThreadMenu } from "./controls.js";
+import { unpack } from "./data.js";
+import { $ } from "./describe.js";
+import { count, percent, time } from "./format.js";
 import { FlameGraph } from "./graph.js";
-import { matchedWeight, mergeFrames, readModel, select } from "./model.js";
-import { findCalls, searchable } from "./search.js";
-import { fillTable } from "./table.js";
-import { callTree, CallerTree } from "./tree.js";
+import { inks } from "./inks.js";
+import { Lanes } from "./lanes.js";
+import { firstChoice, readLink, writeLink } from "./link.js";
+import { listen } from "./listen.js";
+import { matchedWeight, mergeFrames, rank, readModel, select, timesOf } from "./model.js";
+import { groupNames } from "./modules.js";
+import { Overview } from "./overview.js";
+import { Sandwich } from "./sandwich.js";
+import { findCalls } from "./search.js";
+import { SourceView } from "./source.js";
+import { FunctionTable } from "./table.js";
+import { Timeline } from "./timeline.js";
+import { callTree, CallerTree, leaves } from "./tree.js";
+import { fillWaits } from "./waits.js";
+import { frameWords, showCrumbs, showFacts, showLegend, showSelected, timeTip, tip } from "./words.js";
 
-const CRUMBS = 5; // callers of the zoomed frame that are named
-
-const $ = (id) => document.getElementById(id);
-const raw = JSON.parse($("profile").textContent);
-const model = readModel(raw);
-
-const state = {
-  model,
-  threads: new Set(model.threads.keys()),
-  states: new Set(raw.states),
-  byLine: false,
-  inverted: false,
-  sort: "self",
-  calls: mergeFrames(model, false),
-  selection: null,
-  matches: null,
-  get tree() {
-    return graph.tree;
-  },
-  get zoomed() {
-    return graph.zoomed;
-  },
-};
-
-const graph = new FlameGraph($("graph"), { zoomed: showCrumbs, selected: showSelected, hovered: showTip });
-const threadMenu = new ThreadMenu($("threads"), model, state.threads, () => rebuild(true));
-const dark = matchMedia("(prefers-color-scheme: dark)");
-
-/** After a change of threads or states: the same frame stays zoomed as far as it still exists. */
-function rebuild(keepZoom) {
-  const path = keepZoom && graph.tree ? graph.tree.path(graph.zoomed).map((node) => graph.tree.call[node]) : [];
-  state.selection = select(model, state.threads, state.states);
-  const ingredients = [model, state.calls, state.selection];
-  const tree = state.inverted ? new CallerTree(...ingredients) : callTree(...ingredients);
-  graph.show(tree, state.calls, state.byLine, path);
-  threadMenu.update(state.states);
-  $("empty").hidden = state.tree.total[0] > 0;
-  search();
-}
-
-/** After a change of what frames are merged into. */
-function remerge() {
-  state.calls = mergeFrames(model, state.byLine);
-  repaint();
-  rebuild(false);
-}
-
-function repaint() {
-  const style = getComputedStyle(document.documentElement);
-  const ink = (name) => style.getPropertyValue(name).trim();
-  graph.paint(fills(state.calls, dark.matches), {
-    paper: ink("--paper"),
-    text: ink("--frame-text"),
-    faint: ink("--frame-faint"),
-    match: ink("--match"),
-    matchText: ink("--match-text"),
-    dimmed: ink("--dimmed"),
-    ancestor: ink("--ancestor"),
-    hover: ink("--hover"),
-    accent: ink("--accent"),
-  });
-}
-
-function search() {
-  const box = $("search");
-  let words = "";
-  try {
-    state.matches = findCalls(state.calls, box.value, $("pattern").ariaPressed === "true");
-    if (state.matches) words = matchedWords();
-    box.removeAttribute("aria-invalid");
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error;
-    state.matches = null;
-    words = "Not a regular expression";
-    box.setAttribute("aria-invalid", "true");
+class Page {
+  constructor(model) {
+    this.model = model;
+    this.choice = readLink(location.hash, firstChoice(model), model);
+    this.start = firstChoice(model);
+    this.dark = matchMedia("(prefers-color-scheme: dark)");
+    this.lanes = new Lanes(model);
+    this.groups = model.frames.kind.length > 0 ? groupNames(model) : () => "";
+    const rebuild = () => this.update();
+    this.states = new StateMenu($("states"), model, this.choice.states, rebuild);
+    for (const states of [this.choice.states, this.start.states]) {
+      for (const state of states) if (!this.states.has(state)) states.delete(state);
+    }
+    this.threads = new ThreadMenu($("threads"), model, this.choice.threads, rebuild);
+    this.overview = new Overview($("overview"), model, this.lanes, (range) => this.chooseRange(range));
+    this.#makeViews();
+    listen(this);
+    showFacts(this);
+    this.showControls();
+    this.update();
   }
-  $("matched").textContent = words;
-  graph.mark(state.matches);
-  showTable();
-}
 
-function matchedWords() {
-  const found = state.matches.reduce((sum, match) => sum + match, 0);
-  const weight = matchedWeight(model, state.calls, state.selection, state.matches);
-  const kind = state.byLine ? ["line", "lines"] : ["function", "functions"];
-  return `${percent(weight, state.tree.total[0])} in ${count(found, ...kind)}`;
-}
+  groups;
+  #lines = null;
+  #link = null;
+  built = "";
 
-function showTable() {
-  fillTable($("top"), $("top-title"), state, (call) => {
-    $("pattern").ariaPressed = "false";
-    $("search").value = searchable(state.calls, call).split("\n")[0].trim();
-    search();
-  });
-}
-
-function showCrumbs() {
-  const path = [0, ...state.tree.path(state.zoomed)];
-  const shown = path.length > CRUMBS + 2 ? [0, -1, ...path.slice(-CRUMBS - 1)] : path;
-  $("crumbs").replaceChildren(
-    ...shown.map((node) => {
-      if (node < 0) return element("li", "", `${(path.length - CRUMBS - 2).toLocaleString("en")} more`);
-      if (node === state.zoomed) return element("li", "", element("span", "", nodeName(state, node)));
-      const button = element("button", "", nodeName(state, node));
-      button.type = "button";
-      button.addEventListener("click", () => graph.zoom(node));
-      return element("li", "", button);
-    }),
-  );
-  $("crumbs").lastElementChild.ariaCurrent = "true";
-}
-
-function showSelected() {
-  $("selected").replaceChildren(...(state.tree.total[0] > 0 ? describe(state, graph.selected) : []));
-}
-
-function showTip(node, event) {
-  const tip = $("tip");
-  tip.hidden = node < 0;
-  if (tip.hidden) return;
-  tip.replaceChildren(...describe(state, node));
-  const left = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 6);
-  const isRoom = event.clientY + 18 + tip.offsetHeight < innerHeight;
-  const top = isRoom ? event.clientY + 18 : event.clientY - tip.offsetHeight - 10;
-  tip.style.left = `${Math.max(left, 6)}px`;
-  tip.style.top = `${Math.max(top, 6)}px`;
-}
-
-function listen() {
-  onChoice("inverted", (value) => {
-    state.inverted = value === "yes";
-    rebuild(false);
-  });
-  onChoice("merge", (value) => {
-    state.byLine = value === "line";
-    remerge();
-  });
-  onChoice("root", (value) => graph.stand(value === "bottom"));
-  $("search").addEventListener("input", search);
-  $("pattern").addEventListener("click", () => {
-    $("pattern").ariaPressed = String($("pattern").ariaPressed !== "true");
-    search();
-  });
-  for (const button of document.querySelectorAll("[data-sort]")) {
-    button.addEventListener("click", () => {
-      state.sort = button.dataset.sort;
-      showTable();
+  #makeViews() {
+    const seen = { hovered: (node, event) => tip(this.flameScene(), node, event) };
+    this.flame = new FlameGraph($("graph"), {
+      ...seen,
+      zoomed: () => this.#zoomed(),
+      selected: () => showSelected(this, this.flameScene(), this.flame.selected),
+    });
+    this.timeline = new Timeline($("timeline"), this.model, this.lanes, {
+      range: (range) => this.chooseRange(range),
+      hovered: (found, event) => timeTip(this, found, event),
+      selected: (node) => showSelected(this, this.scene(), node),
+    });
+    this.sandwich = new Sandwich($("sandwich"), {
+      hovered: (scene, node, event) => tip({ ...scene, whole: this.whole }, node, event),
+      selected: (scene, node) => showSelected(this, { ...scene, whole: this.whole }, node),
+      opened: (call) => this.openFunction(call),
+    });
+    this.table = new FunctionTable($("top"), $("top-title"), {
+      pick: (call) => this.openFunction(call),
+      read: (call, line) => this.openSource(call, line),
+      sorted: () => this.#remember(),
+    });
+    this.table.sort = this.choice.sort;
+    const parts = { files: $("files"), note: $("source-note"), code: $("code").tBodies[0], about: $("about") };
+    this.source = new SourceView(parts, this.model, {
+      moved: (file, line) => {
+        Object.assign(this.choice, { file, line });
+        this.#remember();
+      },
+      pick: (call) => this.openFunction(call),
     });
   }
-  dark.addEventListener("change", repaint);
-  document.addEventListener("keydown", onKey);
-}
 
-function onKey(event) {
-  const typing = event.target.matches("input[type=search]");
-  const find = (event.ctrlKey || event.metaKey) && !event.shiftKey && !event.altKey && event.key === "f";
-  if (find || (event.key === "/" && !typing)) {
-    event.preventDefault();
-    $("search").select();
-    $("search").focus();
-  } else if (event.key === "Escape") {
-    onEscape(typing);
-  } else if (event.key === "Enter" && typing) {
-    $("graph").focus();
+  /** What frames are merged into line by line. */
+  get lines() {
+    const choice = { ...this.choice, byLine: true };
+    this.#lines ??= this.choice.byLine ? this.calls : mergeFrames(this.model, choice, this.groups);
+    return this.#lines;
+  }
+
+  /** After any change of the choice: counts again what has to be, and shows the view at hand. */
+  update() {
+    const { choice, model } = this;
+    const merged = [choice.byLine, choice.native, choice.internals, ...[...choice.folded].sort()].join(" ");
+    if (merged !== this.built) {
+      this.built = merged;
+      this.calls = mergeFrames(model, choice, this.groups);
+      this.fills = fills(this.calls, this.dark.matches);
+      this.#lines = null;
+    }
+    this.selection = select(model, choice);
+    this.tree = callTree(model, this.calls, this.selection);
+    this.whole = this.tree.total[0];
+    const times = timesOf(model, choice);
+    this.states.update(choice.states, times);
+    this.threads.update(times);
+    $("frames").querySelector("summary").textContent = frameWords(this);
+    $("empty").hidden = this.whole > 0;
+    this.#showRange();
+    this.#search();
+    this.show();
+  }
+
+  /** Shows the view at hand, and hides the others. */
+  show() {
+    const { choice } = this;
+    for (const tab of document.querySelectorAll("[role=tab]")) {
+      const isShown = tab.dataset.view === choice.view;
+      tab.ariaSelected = String(isShown);
+      tab.tabIndex = isShown ? 0 : -1;
+      $(tab.getAttribute("aria-controls")).hidden = !isShown;
+    }
+    document.body.dataset.view = choice.view;
+    this.ink = inks(this.dark.matches);
+    showLegend(this);
+    this.overview.show(choice.threads, choice.states, choice.range, this.ink);
+    $("selected").replaceChildren();
+    const scene = this.scene();
+    if (choice.view === "flame") this.#showFlame();
+    else if (choice.view === "timeline") this.#showTimeline(scene);
+    else if (choice.view === "sandwich") this.#showSandwich(scene);
+    else if (choice.view === "functions") this.table.show({ ...scene, lines: () => this.lines, selection: this.selection });
+    else this.source.show({ ...scene, selection: this.selection });
+    if (choice.view === "source" && choice.file >= 0) this.source.open(choice.file, choice.line);
+    this.#remember();
+  }
+
+  scene() {
+    const { model, calls, tree, whole, ink, matches, choice } = this;
+    const { byLine, rootAtBottom } = choice;
+    return { model, calls, tree, whole, fills: this.fills, ink, matches, byLine, rootAtBottom, inverted: false, zoomed: 0 };
+  }
+
+  flameScene() {
+    return { ...this.scene(), tree: this.flame.tree, inverted: this.choice.inverted, zoomed: this.flame.zoomed };
+  }
+
+  #showFlame() {
+    const { choice, calls, tree } = this;
+    const shown = choice.inverted ? new CallerTree(tree, leaves(tree)) : tree;
+    const path = choice.path.map((frame) => calls.of[frame]).filter((call) => call >= 0);
+    this.flame.mark(this.matches);
+    this.flame.paint(this.fills, this.ink);
+    this.flame.stand(choice.rootAtBottom);
+    this.flame.show(shown, calls, choice.byLine, path);
+  }
+
+  #showTimeline(scene) {
+    const { threads, states, range } = this.choice;
+    this.timeline.show({ ...scene, threads, states, range });
+    fillWaits($("waits"), this.model);
+  }
+
+  #showSandwich(scene) {
+    const { choice, calls } = this;
+    let call = choice.frame === null ? -1 : calls.of[choice.frame];
+    if (call < 0) {
+      const { self } = rank(this.model, calls.of, calls.name.length, this.selection);
+      call = self.reduce((best, ns, i) => (ns > (self[best] ?? 0) ? i : best), -1);
+    }
+    const times = rank(this.model, calls.of, calls.name.length, this.selection);
+    this.sandwich.show(scene, call, times);
+  }
+
+  openFunction(call) {
+    this.choice.frame = this.calls.sample[call];
+    this.choice.view = "sandwich";
+    this.show();
+    scrollTo(0, 0);
+  }
+
+  openSource(call, line = 0) {
+    const { frames } = this.model;
+    const sample = this.calls.sample[call];
+    Object.assign(this.choice, { view: "source", file: frames.file[sample], line: line || this.#hottest(call) });
+    this.show();
+  }
+
+  #hottest(call) {
+    const { self, total } = rank(this.model, this.lines.of, this.lines.name.length, this.selection);
+    let best = -1;
+    for (let i = 0; i < this.calls.of.length; i++) {
+      const line = this.lines.of[i];
+      if (this.calls.of[i] !== call || line < 0) continue;
+      if (best < 0 || self[line] > self[best] || (self[line] === self[best] && total[line] > total[best])) best = line;
+    }
+    return best < 0 ? 0 : this.lines.line[best];
+  }
+
+  chooseRange(range) {
+    this.choice.range = range && [Math.max(range[0], 0), Math.min(range[1], this.model.end)];
+    this.update();
+  }
+
+  #zoomed() {
+    const { tree, zoomed } = this.flame;
+    this.choice.path = tree.path(zoomed).map((node) => this.calls.sample[tree.call[node]]);
+    showCrumbs(this);
+    this.#remember();
+  }
+
+  #remember() {
+    this.choice.sort = this.table.sort;
+    const link = writeLink(this.choice, this.start);
+    if (link === this.#link) return; // browsers allow so many changes in a while, and no more
+    this.#link = link;
+    history.replaceState(null, "", link === "" ? location.pathname + location.search : `#${link}`);
+  }
+
+  #search() {
+    const box = $("search");
+    let words = "";
+    try {
+      this.matches = findCalls(this.model, this.calls, this.choice.search);
+      if (this.matches) words = this.#matchedWords();
+      box.removeAttribute("aria-invalid");
+    } catch (error) {
+      if (!(error instanceof SyntaxError)) throw error;
+      this.matches = null;
+      words = "Not a regular expression";
+      box.setAttribute("aria-invalid", "true");
+    }
+    $("matched").textContent = words;
+  }
+
+  #matchedWords() {
+    const found = this.matches.reduce((sum, match) => sum + match, 0);
+    const weight = matchedWeight(this.model, this.calls, this.selection, this.matches);
+    const kind = this.choice.byLine ? ["line", "lines"] : ["function", "functions"];
+    return `${percent(weight, this.whole)} in ${count(found, ...kind)}`;
+  }
+
+  searchChanged() {
+    this.choice.search = $("search").value;
+    this.#search();
+    this.flame.mark(this.matches);
+    if (this.choice.view !== "flame" && this.choice.view !== "source") this.show();
+    this.#remember();
+  }
+
+  fold(group) {
+    if (!this.choice.folded.delete(group)) this.choice.folded.add(group);
+    this.showControls();
+    this.update();
+  }
+
+  #showRange() {
+    const { range } = this.choice;
+    $("range").hidden = range === null;
+    if (range) $("range").firstElementChild.textContent = `${time(range[0])} to ${time(range[1])}`;
+  }
+
+  /** Sets the controls to what the choice says. */
+  showControls() {
+    const { choice } = this;
+    $("search").value = choice.search;
+    $("native").checked = choice.native;
+    $("internals").checked = choice.internals;
+    setChoice("inverted", choice.inverted ? "yes" : "no");
+    setChoice("merge", choice.byLine ? "line" : "function");
+    setChoice("root", choice.rootAtBottom ? "bottom" : "top");
+    this.table.sort = choice.sort;
   }
 }
 
-/** Takes back one thing: the open menu, the search, the zoom. */
-function onEscape(typing) {
-  if ($("threads").open) {
-    $("threads").open = false;
-    $("threads").querySelector("summary").focus();
-  } else if (typing && $("search").value !== "") {
-    $("search").value = "";
-    search();
-  } else {
-    graph.zoom(0);
-  }
-}
-
-$("facts").textContent = raw.facts.join(" · ");
-$("losses").textContent = raw.account.summary;
-$("losses").className = raw.account.spotless ? "" : "stained";
-$("account").querySelector("pre").textContent = raw.account.lines.join("\n");
-stateBoxes($("states"), model, state.states, () => rebuild(true));
-listen();
-remerge();
+unpack($("profile").textContent)
+  .then((data) => {
+    $("profile").remove();
+    const page = new Page(readModel(data));
+    page.flame.redraw();
+    document.body.dataset.ready = "yes";
+  })
+  .catch((error) => {
+    $("facts").textContent = `This page cannot be shown: ${error.message}`;
+    throw error;
+  });

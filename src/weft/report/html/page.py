@@ -5,26 +5,19 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
-import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from string import Template
-from typing import Any
 
-from weft.report.html.columns import shown
+from weft.report.html.content import shown
 
 _FOLDER = Path(__file__).parent
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+\.js)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?function |class |const )", re.MULTILINE)
 
-# Inside <script> the parser looks for "</script" and "<!--" only, but "<", ">" and "&" are escaped wherever they are,
-# so that no reader of the file, however odd, sees markup in a name. U+2028 and U+2029 end lines in older JavaScript.
-_INERT = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
-
-def assemble(title: str, profile: Mapping[str, Any]) -> str:
-    """The page as HTML. ``profile`` is what the scripts read: see ``columns``."""
+def assemble(title: str, data: str) -> str:
+    """The page as HTML. `data` is what the scripts read, as base64: no name in it can be taken for markup."""
     style = "\n" + (_FOLDER / "style.css").read_text("utf-8")
     script = "\n" + inline("main.js")
     policy = "; ".join(
@@ -37,9 +30,8 @@ def assemble(title: str, profile: Mapping[str, Any]) -> str:
             "form-action 'none'",
         ]
     )
-    data = json.dumps(profile, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(_INERT)
     template = Template((_FOLDER / "page.html").read_text("utf-8"))
-    return template.substitute(title=html.escape(shown(title)), policy=policy, style=style, script=script, profile=data)
+    return template.substitute(title=html.escape(shown(title)), policy=policy, style=style, script=script, data=data)
 
 
 def inline(name: str) -> str:

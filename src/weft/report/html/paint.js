@@ -1,150 +1,177 @@
-// Draws the rows of the graph that are in sight. The cost depends on the size of the window, not of the profile: nodes
-// narrower than a pixel are drawn one for each pixel, and those that share it are skipped by bisection.
+// Draws the rows of a flame graph that are in sight, on a canvas or as SVG (svg.js). The cost depends on the size of the
+// window, not of the profile: nodes narrower than a pixel are drawn one for each pixel, and those that share it are
+// skipped by bisection.
 
 import { firstAfter } from "./layout.js";
 import { origin, place } from "./format.js";
+import { COUNTED, OPEN } from "./model.js";
 
 export const ROW = 20; // CSS pixels
+export const FONT = "12px ui-monospace, 'SF Mono', 'Cascadia Mono', 'DejaVu Sans Mono', Menlo, Consolas, monospace";
 const GAP = 1;
 const PADDING = 5;
 const LEGIBLE = 26; // narrower nodes have no label
-const FONT = "12px ui-monospace, 'SF Mono', 'Cascadia Mono', 'DejaVu Sans Mono', Menlo, Consolas, monospace";
+const MOST_WIDTHS = 20_000; // of texts that are remembered
 
-export class Painter {
-  #canvas;
-  #context;
-  /** @type {Map<string, number>} */ #widths = new Map();
+const widths = new Map();
 
-  constructor(canvas) {
-    this.#canvas = canvas;
-    this.#context = canvas.getContext("2d", { alpha: false });
+/** Gives a canvas one pixel for each of the screen's, whatever the zoom of the browser; returns where to draw. */
+export function fitCanvas(canvas, width, height) {
+  const ratio = window.devicePixelRatio;
+  const [columns, rows] = [Math.round(width * ratio), Math.round(height * ratio)];
+  if (canvas.width !== columns || canvas.height !== rows) {
+    canvas.width = columns;
+    canvas.height = rows;
   }
+  const context = canvas.getContext("2d", { alpha: false });
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  return context;
+}
 
-  /**
-   * @param {object} scene
-   * @param {import("./tree.js").Tree} scene.tree
-   * @param {import("./layout.js").Layout} scene.layout
-   * @param {import("./model.js").Calls} scene.calls
-   * @param {string[]} scene.fills  per call
-   * @param {Record<string, string>} scene.ink  colours of everything else
-   * @param {Uint8Array | null} scene.matches  per call
-   * @param {number} scene.zoomed  node that has the whole width
-   * @param {number[]} scene.ancestors  of that node, by level
-   * @param {boolean} scene.byLine
-   * @param {(level: number) => number} scene.top  y of a level
-   * @param {number} scene.width  CSS pixels, as the next
-   * @param {number} scene.height
-   */
-  draw(scene) {
-    this.#resize(scene.width, scene.height);
-    const context = this.#context;
-    context.fillStyle = scene.ink.paper;
-    context.fillRect(0, 0, scene.width, scene.height);
-    context.font = FONT;
-    context.textBaseline = "middle";
-    context.direction = "ltr";
-    for (const level of scene.levels) {
-      if (level < scene.ancestors.length) this.#node(scene, scene.ancestors[level], level, 0, scene.width);
-      else this.#level(scene, level);
+/**
+ * @param {CanvasRenderingContext2D | import("./svg.js").SvgContext} context
+ * @param {object} scene
+ * @param {import("./tree.js").Tree} scene.tree
+ * @param {import("./layout.js").Layout} scene.layout
+ * @param {import("./model.js").Calls} scene.calls
+ * @param {string[]} scene.fills  per call
+ * @param {Record<string, string>} scene.ink  colours of everything else
+ * @param {Uint8Array | null} scene.matches  per call
+ * @param {{from: number, span: number}} scene.sight  ns that are in sight
+ * @param {number} scene.zoomed  node that was zoomed into: what is above it is drawn faintly
+ * @param {boolean} scene.byLine
+ * @param {boolean} scene.isMoving  nodes narrower than three pixels are drawn one for each three
+ * @param {number[]} scene.levels  that are in sight
+ * @param {(level: number) => number} scene.top  y of a level
+ * @param {number} scene.width  CSS pixels, as the next
+ * @param {number} scene.height
+ */
+export function paintGraph(context, scene) {
+  context.fillStyle = scene.ink.paper;
+  context.fillRect(0, 0, scene.width, scene.height);
+  context.font = FONT;
+  context.textBaseline = "middle";
+  context.direction = "ltr";
+  for (const level of scene.levels) paintLevel(context, scene, level);
+}
+
+function paintLevel(context, scene, level) {
+  const { tree, layout, sight, width } = scene;
+  const scale = width / sight.span;
+  const end = layout.start[level + 1];
+  const y = scene.top(level);
+  const bar = scene.isMoving ? 3 : 1;
+  let i = firstAfter(layout, tree, level, sight.from);
+  while (i < end) {
+    const node = layout.order[i];
+    const left = (layout.x[node] - sight.from) * scale;
+    if (left >= width) return;
+    const size = tree.total[node] * scale;
+    if (size >= bar) {
+      paintNode(context, scene, node, y, left, size);
+      i += 1;
+    } else {
+      const pixel = Math.floor(left / bar) * bar;
+      context.fillStyle = fillOf(scene, node);
+      context.fillRect(pixel, y, bar, ROW - GAP);
+      i = firstAfter(layout, tree, level, sight.from + (pixel + bar) / scale, i + 1);
     }
   }
+}
 
-  /** The canvas has one pixel for each of the screen's, whatever the zoom of the browser. */
-  #resize(width, height) {
-    const ratio = window.devicePixelRatio;
-    const [columns, rows] = [Math.round(width * ratio), Math.round(height * ratio)];
-    if (this.#canvas.width !== columns || this.#canvas.height !== rows) {
-      this.#canvas.width = columns;
-      this.#canvas.height = rows;
-    }
-    this.#context.setTransform(ratio, 0, 0, ratio, 0, 0);
-  }
+function paintNode(context, scene, node, y, nodeLeft, size) {
+  const left = Math.max(nodeLeft, -2);
+  const right = Math.min(nodeLeft + size - (size > 3 ? GAP : 0), scene.width + 2);
+  paintBox(context, scene, left, right, y, fillOf(scene, node), node === scene.hovered, node === scene.outlined);
+  if (scene.tree.seam[node] > 0 && right - left > 8) paintSeam(context, scene, node, Math.max(left, 0), y);
+  const from = Math.max(left, 0) + PADDING;
+  const room = Math.min(right, scene.width) - PADDING - from;
+  if (room >= LEGIBLE - 2 * PADDING) paintLabel(context, scene, node, from, y, room);
+}
 
-  #level(scene, level) {
-    const { tree, layout, zoomed, width } = scene;
-    const from = layout.x[zoomed];
-    const scale = width / tree.total[zoomed];
-    const end = layout.start[level + 1];
-    let i = firstAfter(layout, tree, level, from);
-    while (i < end) {
-      const node = layout.order[i];
-      const left = (layout.x[node] - from) * scale;
-      if (left >= width) return;
-      const size = tree.total[node] * scale;
-      if (size >= 1) {
-        this.#node(scene, node, level, left, size);
-        i += 1;
-      } else {
-        const pixel = Math.floor(left);
-        this.#context.fillStyle = this.#fill(scene, node, level);
-        this.#context.fillRect(pixel, scene.top(level), 1, ROW - GAP);
-        i = Math.max(i + 1, firstAfter(layout, tree, level, from + (pixel + 1) / scale));
-      }
-    }
-  }
-
-  #node(scene, node, level, left, size) {
-    const context = this.#context;
-    const top = scene.top(level);
-    const width = Math.max(size - (size > 3 ? GAP : 0), 0.5);
-    context.fillStyle = this.#fill(scene, node, level);
+/** A box of any graph: its fill, and whether it is under the pointer or chosen. */
+export function paintBox(context, scene, left, right, y, fill, isHovered, isOutlined) {
+  const width = Math.max(right - left, 0.5);
+  context.fillStyle = fill;
+  if (width > 8) {
     context.beginPath();
-    context.roundRect(left, top, width, ROW - GAP, Math.min(2, width / 4));
+    context.roundRect(left, y, width, ROW - GAP, 2);
     context.fill();
-    if (node === scene.hovered) {
-      context.fillStyle = scene.ink.hover;
-      context.fill();
-    }
-    if (node === scene.outlined) {
-      context.strokeStyle = scene.ink.accent;
-      context.lineWidth = 2;
-      context.strokeRect(left + 1, top + 1, Math.max(width - 2, 1), ROW - GAP - 2);
-    }
-    if (width >= LEGIBLE) this.#label(scene, node, level, left + PADDING, top, width - 2 * PADDING);
+  } else {
+    context.fillRect(left, y, width, ROW - GAP);
   }
+  if (isHovered) {
+    context.fillStyle = scene.ink.hover;
+    context.fillRect(left, y, width, ROW - GAP);
+  }
+  if (isOutlined) {
+    context.strokeStyle = scene.ink.accent;
+    context.lineWidth = 2;
+    context.strokeRect(left + 1, y + 1, Math.max(width - 2, 1), ROW - GAP - 2);
+  }
+}
 
-  #fill(scene, node, level) {
-    const call = scene.tree.call[node];
-    if (call < 0 || level < scene.ancestors.length) return scene.matches?.[call] ? scene.ink.match : scene.ink.ancestor;
-    if (scene.matches === null) return scene.fills[call];
-    return scene.matches[call] ? scene.ink.match : scene.ink.dimmed;
-  }
+/** A stitch at the left edge: solid where the seam is proven, cut where it is counted, and in another colour if open. */
+function paintSeam(context, scene, node, left, y) {
+  const proofs = scene.tree.seam[node];
+  const isOpen = (proofs & OPEN) !== 0;
+  context.fillStyle = isOpen ? scene.ink.open : proofs & COUNTED ? scene.ink.counted : scene.ink.proven;
+  const parts = isOpen || proofs & COUNTED ? [2, 8, 14] : [2];
+  for (const part of parts) context.fillRect(left, y + part, 2.5, parts.length > 1 ? 3 : ROW - GAP - 4);
+}
 
-  #label(scene, node, level, left, top, room) {
-    const { calls, ink } = scene;
-    const call = scene.tree.call[node];
-    const context = this.#context;
-    const middle = top + (ROW - GAP) / 2 + 0.5;
-    const name = call < 0 ? "all" : scene.byLine ? place(calls.name[call], calls.line[call]) : calls.name[call];
-    const suffix = scene.tree.isOpen(node) ? " …" : "";
-    const shown = this.#fit(name + suffix, room);
-    const matched = call >= 0 && scene.matches?.[call];
-    context.fillStyle = matched ? ink.matchText : ink.text;
-    context.fillText(shown, left, middle);
-    if (call < 0 || shown !== name + suffix || calls.file[call] === "") return;
-    const used = this.#width(shown) + 10;
-    const file = origin(calls.file[call]).short;
-    const where = scene.byLine ? file : place(file, calls.line[call]);
-    if (used + this.#width(where) > room) return;
-    context.fillStyle = matched ? ink.matchText : ink.faint;
-    context.fillText(where, left + used, middle);
+function fillOf(scene, node) {
+  const call = scene.tree.call[node];
+  const isMatch = call >= 0 && scene.matches?.[call];
+  if (call < 0 || scene.layout.depth[node] < scene.layout.depth[scene.zoomed]) {
+    return isMatch ? scene.ink.match : scene.ink.ancestor;
   }
+  return fillOfCall(scene, call);
+}
 
-  /** As much of the text as there is room for, with an ellipsis where it was cut. */
-  #fit(text, room) {
-    const width = this.#width(text);
-    if (width <= room) return text;
-    let length = Math.floor((text.length * room) / width) - 1;
-    while (length > 0 && this.#context.measureText(`${text.slice(0, length)}…`).width > room) length -= 1;
-    return length > 0 ? `${text.slice(0, length)}…` : "";
-  }
+export function fillOfCall(scene, call) {
+  if (scene.matches === null) return scene.fills[call];
+  return scene.matches[call] ? scene.ink.match : scene.ink.dimmed;
+}
 
-  #width(text) {
-    let width = this.#widths.get(text);
-    if (width === undefined) {
-      width = this.#context.measureText(text).width;
-      this.#widths.set(text, width);
-    }
-    return width;
+function paintLabel(context, scene, node, left, y, room) {
+  const suffix = scene.tree.isOpen(node) ? " …" : "";
+  paintName(context, scene, scene.tree.call[node], left, y, room, suffix);
+}
+
+/** The name of a call, and where it is if there is room. */
+export function paintName(context, scene, call, left, y, room, suffix = "") {
+  const { calls, ink } = scene;
+  const middle = y + (ROW - GAP) / 2 + 0.5;
+  const name = call < 0 ? "all" : scene.byLine ? place(calls.name[call], calls.line[call]) : calls.name[call];
+  const shown = fit(context, name + suffix, room);
+  const isMatch = call >= 0 && scene.matches?.[call];
+  context.fillStyle = isMatch ? ink.matchText : ink.text;
+  context.fillText(shown, left, middle);
+  if (call < 0 || shown !== name + suffix || calls.file[call] === "") return;
+  const used = measure(context, shown) + 10;
+  const file = origin(calls.file[call]).short;
+  const where = scene.byLine ? file : place(file, calls.line[call]);
+  if (used + measure(context, where) > room) return;
+  context.fillStyle = isMatch ? ink.matchText : ink.faint;
+  context.fillText(where, left + used, middle);
+}
+
+/** As much of the text as there is room for, with an ellipsis where it was cut. */
+export function fit(context, text, room) {
+  const width = measure(context, text);
+  if (width <= room) return text;
+  let length = Math.floor((text.length * room) / width) - 1;
+  while (length > 0 && measure(context, `${text.slice(0, length)}…`) > room) length -= 1;
+  return length > 0 ? `${text.slice(0, length)}…` : "";
+}
+
+function measure(context, text) {
+  let width = widths.get(text);
+  if (width === undefined) {
+    if (widths.size > MOST_WIDTHS) widths.clear();
+    width = context.measureText(text).width;
+    widths.set(text, width);
   }
+  return width;
 }

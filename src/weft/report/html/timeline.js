@@ -1,0 +1,394 @@
+// The time line: a track for the GIL, and one for each thread with its states; opened, a thread's stacks in time order.
+
+import { oklch } from "./colour.js";
+import { time } from "./format.js";
+import { gilTrack, rowAfter, STATE_COUNT, UNKNOWN } from "./lanes.js";
+import { STATES } from "./model.js";
+import { brush, paintRange } from "./overview.js";
+import { fillOfCall, fit, fitCanvas, FONT, paintBox, paintName, ROW } from "./paint.js";
+import { Sight } from "./sight.js";
+
+const AXIS = 22;
+const NAME = 17;
+const LANE = 16;
+const BETWEEN = 9;
+const PART = 2; // pixels
+const TALLEST = 80; // levels of an opened track
+const READABLE = 26;
+const STEPS = [1, 2, 5];
+
+export class Timeline {
+  #box;
+  #canvas;
+  #spacer;
+  #model;
+  #lanes;
+  #pending = false;
+  #open = new Set();
+  #tracks = [];
+  #scene = { range: null, hovered: null, track: 0 };
+  #sight = new Sight(() => this.redraw());
+
+  /** @param {object} on  what to tell: range(range), hovered(what, event), selected(node) */
+  constructor(box, model, lanes, on) {
+    this.#box = box;
+    [this.#canvas, this.#spacer] = box.children;
+    this.#model = model;
+    this.#lanes = lanes;
+    this.on = on;
+    this.#sight.bound(0, model.end);
+    this.#sight.go(0, model.end, false);
+    this.#sight.listen(box, false);
+    if (model.threads.length > 0) this.#open.add(this.#busiest());
+    const preview = (range) => {
+      this.#scene.range = range;
+      this.redraw();
+    };
+    brush(this.#canvas, (x) => this.#timeAt(x), preview, (range, event) =>
+      range ? on.range(range) : this.#click(event),
+    );
+    box.addEventListener("scroll", () => this.redraw());
+    box.addEventListener("focus", () => this.redraw());
+    box.addEventListener("blur", () => this.redraw());
+    box.addEventListener("keydown", (event) => this.#key(event));
+    this.#canvas.addEventListener("pointermove", (event) => this.#hover(event));
+    this.#canvas.addEventListener("pointerleave", (event) => this.#hover(event, true));
+    new ResizeObserver(() => this.#resized()).observe(box);
+  }
+
+  /** @param {object} scene  threads, states, range; tree (with nodeOf), calls, fills, ink, matches, byLine */
+  show(scene) {
+    Object.assign(this.#scene, scene);
+    this.#place();
+    this.redraw();
+  }
+
+  /** Brings a range, or all, into sight. */
+  look(range) {
+    const [from, to] = range ?? [0, this.#model.end];
+    this.#sight.go(from, to);
+  }
+
+  zoom(factor) {
+    this.#sight.zoom(factor, 0.5);
+  }
+
+  get sight() {
+    return [this.#sight.from, this.#sight.from + this.#sight.span];
+  }
+
+  redraw() {
+    if (this.#pending) return;
+    this.#pending = true;
+    requestAnimationFrame(() => {
+      this.#pending = false;
+      const { clientWidth: width, clientHeight: height } = this.#box;
+      if (width === 0 || !this.#scene.ink) return;
+      this.#draw(fitCanvas(this.#canvas, width, height), width, height, this.#box.scrollTop);
+    });
+  }
+
+  export(makeContext) {
+    const [width, height] = [this.#box.clientWidth, this.#height()];
+    const context = makeContext(width, height);
+    this.#draw(context, width, height, 0);
+    return context;
+  }
+
+  #busiest() {
+    const { rows, firstRow, threads } = this.#model;
+    const busy = threads.map((_, thread) => {
+      let sum = 0;
+      for (let i = firstRow[thread]; i < firstRow[thread + 1]; i++) if (rows.state[i] === 0) sum += rows.weight[i];
+      return sum;
+    });
+    return busy.reduce((best, ns, thread) => (ns > busy[best] ? thread : best), 0);
+  }
+
+  #place() {
+    const { threads, tree } = this.#scene;
+    const tall = new Map([...this.#open].map((thread) => [thread, this.#levels(thread, tree)]));
+    let y = AXIS;
+    const hasGil = this.#model.mode === "gil" || this.#model.waits.weight.length > 0 || this.#waits();
+    this.#tracks = hasGil ? [{ thread: -1, y, levels: 0 }] : [];
+    if (hasGil) y += NAME + LANE + BETWEEN;
+    for (const thread of [...threads].sort((a, b) => a - b)) {
+      if (this.#model.firstRow[thread] === this.#model.firstRow[thread + 1]) continue; // it was never seen
+      const levels = tall.get(thread) ?? 0;
+      this.#tracks.push({ thread, y, levels });
+      y += NAME + LANE + (levels > 0 ? levels * ROW + 4 : 0) + BETWEEN;
+    }
+    this.#scene.height = y;
+    this.#scene.track = Math.min(this.#scene.track, Math.max(this.#tracks.length - 1, 0));
+    this.#resized();
+  }
+
+  #waits() {
+    return this.#model.rows.state.some((state) => state === 1);
+  }
+
+  #levels(thread, tree) {
+    const { rows, firstRow } = this.#model;
+    const depth = new Int32Array(tree.parent.length);
+    for (let i = 1; i < depth.length; i++) depth[i] = depth[tree.parent[i]] + 1;
+    let most = 0;
+    for (let i = firstRow[thread]; i < firstRow[thread + 1]; i++) {
+      const node = tree.nodeOf[rows.stack[i]];
+      if (node > 0 && depth[node] > most) most = depth[node];
+    }
+    return Math.min(most, TALLEST);
+  }
+
+  #height() {
+    return Math.max(this.#scene.height ?? 0, this.#box.clientHeight);
+  }
+
+  #resized() {
+    if (this.#box.clientHeight === 0) return;
+    this.#box.style.setProperty("--height", `${this.#scene.height ?? 0}px`);
+    this.#canvas.style.height = `${this.#box.clientHeight}px`;
+    this.#spacer.style.height = `${this.#height() - this.#box.clientHeight}px`;
+    this.redraw();
+  }
+
+  #timeAt(x) {
+    const area = this.#box.getBoundingClientRect();
+    return this.#sight.from + Math.min(Math.max((x - area.left) / this.#box.clientWidth, 0), 1) * this.#sight.span;
+  }
+
+  #x(at, width) {
+    return ((at - this.#sight.from) / this.#sight.span) * width;
+  }
+
+  #draw(context, width, height, scrolled) {
+    const { ink, range } = this.#scene;
+    context.fillStyle = ink.paper;
+    context.fillRect(0, 0, width, height);
+    context.font = FONT;
+    context.textBaseline = "middle";
+    context.direction = "ltr";
+    this.#tracks.forEach((track, number) => {
+      const y = track.y - scrolled;
+      const size = NAME + LANE + track.levels * ROW;
+      if (y > height || y + size < 0) return;
+      if (track.thread < 0) this.#drawGil(context, y, width);
+      else this.#drawThread(context, track, y, width, height);
+      if (number === this.#scene.track && this.#box.matches(":focus-visible")) {
+        context.strokeStyle = ink.accent;
+        context.lineWidth = 2;
+        context.strokeRect(1, y - 1, width - 2, NAME + LANE + 2);
+      }
+    });
+    if (range) paintRange(context, ink, range.map((at) => this.#x(at, width)), width, height);
+    this.#drawAxis(context, width);
+  }
+
+  /** What is in sight as parts of whole pixels, so that edges are sharp; the last may stick out. */
+  #parts(width) {
+    const [from, to] = this.sight;
+    const count = Math.max(1, Math.ceil(width / PART));
+    return { from, to: from + ((to - from) / width) * count * PART, count };
+  }
+
+  #drawAxis(context, width) {
+    const { ink } = this.#scene;
+    context.fillStyle = ink.sheet;
+    context.fillRect(0, 0, width, AXIS - 3);
+    const least = (this.#sight.span / width) * 90;
+    const power = 10 ** Math.floor(Math.log10(least));
+    const step = (STEPS.find((one) => one * power >= least) ?? 10) * power;
+    for (let at = Math.ceil(this.#sight.from / step) * step; at <= this.#sight.from + this.#sight.span; at += step) {
+      const x = this.#x(at, width);
+      context.fillStyle = ink.line;
+      context.fillRect(x, 0, 1, AXIS - 3);
+      context.fillStyle = ink.soft;
+      context.fillText(time(at), x + 4, AXIS / 2 - 1);
+    }
+  }
+
+  #drawGil(context, y, width) {
+    const { ink, threads } = this.#scene;
+    const { from, to, count } = this.#parts(width);
+    const { waiting, holder } = gilTrack(this.#model, this.#lanes, threads, from, to, count);
+    const how = this.#model.mode === "gil" ? "as sampled" : "estimated where a thread waits";
+    context.fillStyle = ink.plain;
+    context.fillText(fit(context, `GIL: above, threads that wait; below, who holds it (${how})`, width - 8), 4, y + NAME / 2);
+    const most = Math.max(1, ...waiting);
+    const [step, top] = [PART, y + NAME];
+    let begin = 0;
+    for (let bin = 0; bin < count; bin++) {
+      const size = (waiting[bin] / most) * (LANE / 2 - 1);
+      context.fillStyle = ink.states[1];
+      if (size > 0.2) context.fillRect(bin * step, top + LANE / 2 - 1 - size, step, size);
+      if (bin + 1 < count && holder[bin + 1] === holder[begin]) continue;
+      if (holder[begin] >= 0) {
+        context.fillStyle = threadColour(holder[begin], ink);
+        context.fillRect(begin * step, top + LANE / 2, (bin + 1 - begin) * step, LANE / 2);
+      } else if (holder[begin] === UNKNOWN) {
+        context.fillStyle = ink.line;
+        context.fillRect(begin * step, top + LANE / 2, (bin + 1 - begin) * step, LANE / 2);
+      }
+      begin = bin + 1;
+    }
+  }
+
+  #drawThread(context, track, y, width, height) {
+    const { ink, states } = this.#scene;
+    const { thread, levels } = track;
+    context.fillStyle = threadColour(thread, ink);
+    context.fillRect(0, y + 3, 3, NAME - 5);
+    context.fillStyle = ink.plain;
+    const { name, tid, process } = this.#model.threads[thread];
+    const of = this.#model.processes.length > 1 ? `, process ${this.#model.processes[process].pid}` : "";
+    const mark = levels > 0 ? "▾" : "▸";
+    context.fillText(fit(context, `${mark} ${name || "thread"} (${tid}${of})`, width - 12), 7, y + NAME / 2);
+    const { from, to, count } = this.#parts(width);
+    const bins = this.#lanes.of(thread, from, to, count);
+    const [step, size, bottom] = [PART, (to - from) / count, y + NAME + LANE];
+    context.fillStyle = ink.sheet;
+    context.fillRect(0, y + NAME, width, LANE);
+    for (const { state } of STATES) {
+      context.fillStyle = states.has(state) ? ink.states[state] : ink.dimmed;
+      for (let bin = 0; bin < count; bin++) {
+        const part = bins[bin * STATE_COUNT + state];
+        if (part <= 0) continue;
+        let under = 0;
+        for (const other of STATES) {
+          if (other.state === state) break;
+          under += bins[bin * STATE_COUNT + other.state];
+        }
+        const low = Math.min(under / size, 1) * LANE;
+        const high = Math.min((under + part) / size, 1) * LANE;
+        context.fillRect(bin * step, bottom - high, step, high - low);
+      }
+    }
+    if (levels > 0) this.#drawStacks(context, thread, bottom + 2, width, Math.min(levels, Math.ceil((height - bottom) / ROW)));
+  }
+
+  /** What of a thread's stacks is in sight: the node that each stretch of pixels shows; -1: none that is chosen. */
+  #stretches(thread, width) {
+    const { states, range, tree } = this.#scene;
+    const { rows, firstRow } = this.#model;
+    const [from, to] = this.sight;
+    const scale = width / (to - from);
+    const last = firstRow[thread + 1];
+    const found = [];
+    let i = rowAfter(this.#model, thread, from);
+    while (i < last && rows.start[i] < to) {
+      const end = rows.start[i] + rows.weight[i];
+      const left = (rows.start[i] - from) * scale;
+      let right = (end - from) * scale;
+      const isChosen =
+        states.has(rows.state[i]) && (!range || (rows.start[i] < range[1] && end > range[0]));
+      const node = isChosen ? tree.nodeOf[rows.stack[i]] : -1;
+      // Of those narrower than a pixel that share a part, the one at its beginning is drawn.
+      let next = i + 1;
+      if (right - left < 1) {
+        right = (Math.floor(left / PART) + 1) * PART;
+        next = Math.max(next, rowAfter(this.#model, thread, from + right / scale));
+      }
+      const before = found.at(-1);
+      if (before && before.node === node && left - before.right < 1) before.right = right;
+      else found.push({ left, right, node });
+      i = next;
+    }
+    return found.filter(({ node }) => node > 0);
+  }
+
+  #drawStacks(context, thread, top, width, levels) {
+    const scene = this.#scene;
+    const { tree } = scene;
+    const stretches = this.#stretches(thread, width).map((one) => ({ ...one, path: tree.path(one.node) }));
+    for (let level = 0; level < levels; level++) {
+      for (let i = 0; i < stretches.length; ) {
+        const node = stretches[i].path[level];
+        if (node === undefined) {
+          i += 1;
+          continue;
+        }
+        const left = stretches[i].left;
+        let { right } = stretches[i];
+        for (i += 1; i < stretches.length && stretches[i].path[level] === node && stretches[i].left - right < 1; i++) {
+          right = stretches[i].right;
+        }
+        const y = top + level * ROW;
+        const [a, b] = [Math.max(left, -2), Math.min(right - (right - left > 3 ? 1 : 0), width + 2)];
+        const isHovered = scene.hovered?.node === node && scene.hovered?.thread === thread;
+        paintBox(context, scene, a, b, y, fillOfCall(scene, tree.call[node]), isHovered, false);
+        if (b - a > READABLE) paintName(context, scene, tree.call[node], Math.max(a, 0) + 5, y, b - Math.max(a, 0) - 10);
+      }
+    }
+  }
+
+  /** What lies at a place: {track, at, thread, state?, node?}. */
+  #under(event) {
+    const area = this.#box.getBoundingClientRect();
+    const y = event.clientY - area.top + this.#box.scrollTop;
+    const number = this.#tracks.findLastIndex((track) => track.y <= y);
+    if (number < 0) return null;
+    const track = this.#tracks[number];
+    const at = this.#timeAt(event.clientX);
+    const found = { track: number, thread: track.thread, at, y: y - track.y };
+    if (track.thread < 0) return found;
+    const row = rowAfter(this.#model, track.thread, at);
+    const { rows, firstRow } = this.#model;
+    if (row < firstRow[track.thread + 1] && rows.start[row] <= at) {
+      found.state = rows.state[row];
+      const level = Math.floor((y - track.y - NAME - LANE - 2) / ROW);
+      const node = this.#scene.tree.nodeOf[rows.stack[row]];
+      if (level >= 0 && node > 0 && this.#scene.states.has(found.state)) found.node = this.#scene.tree.path(node)[level];
+    }
+    return found;
+  }
+
+  #hover(event, isOut = false) {
+    if (event.buttons > 0) return;
+    const found = isOut ? null : this.#under(event);
+    this.#scene.hovered = found;
+    this.redraw();
+    this.on.hovered(found, event);
+  }
+
+  #click(event) {
+    const found = this.#under(event);
+    if (found === null) return;
+    this.#scene.track = found.track;
+    if (found.node !== undefined) this.on.selected(found.node);
+    else if (found.y < NAME && found.thread >= 0) this.#toggle(found.thread);
+    else if (this.#scene.range) this.on.range(null);
+    this.redraw();
+  }
+
+  #toggle(thread) {
+    if (!this.#open.delete(thread)) this.#open.add(thread);
+    this.#place();
+    this.redraw();
+  }
+
+  #key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target !== this.#box) return;
+    const step = (by) => {
+      this.#scene.track = Math.min(Math.max(this.#scene.track + by, 0), this.#tracks.length - 1);
+      const { y } = this.#tracks[this.#scene.track];
+      this.#box.scrollTop = Math.min(Math.max(this.#box.scrollTop, y + 60 - this.#box.clientHeight), y - AXIS);
+      this.redraw();
+    };
+    const moves = {
+      ArrowUp: () => step(-1),
+      ArrowDown: () => step(1),
+      ArrowLeft: () => this.#sight.pan(-0.1),
+      ArrowRight: () => this.#sight.pan(0.1),
+      Enter: () => this.#tracks[this.#scene.track]?.thread >= 0 && this.#toggle(this.#tracks[this.#scene.track].thread),
+      Home: () => this.look(null),
+      "+": () => this.zoom(0.7),
+      "-": () => this.zoom(1.4),
+    };
+    if (!(event.key in moves)) return;
+    event.preventDefault();
+    moves[event.key]();
+  }
+}
+
+function threadColour(thread, ink) {
+  return oklch(ink.isDark ? 0.6 : 0.68, 0.13, (thread * 137.5 + 200) % 360);
+}

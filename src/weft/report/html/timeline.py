@@ -1,0 +1,121 @@
+"""What each thread showed in the order of time, in a number of rows that a browser can hold."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import accumulate
+from typing import Final
+
+from weft.capture import Capture, Slice
+from weft.profile.tables import Profile
+from weft.report.html.prefix import Prefix
+
+MAX_ROWS: Final = 1_000_000  # runs, as they were recorded
+MAX_SLICED: Final = 400_000  # rows, where there are more runs
+SLICES: Final = (20, 400)  # of a thread that was seen all the time: at least, at most
+DETAIL: Final = 100  # rows of a slice that are wanted
+
+Columns = tuple[Iterable[int], Iterable[int], Iterable[int], Iterable[int], Iterable[int]]  # as those of Rows
+Row = tuple[int, int, int, int]  # state, stack, weight in us, ticks
+
+
+@dataclass(slots=True)
+class Rows:
+    """Rows of one thread after another, as columns. Times are in us since the recording began."""
+
+    count: list[int] = field(default_factory=list)  # of each thread
+    start: array[int] = field(default_factory=lambda: array("q"))
+    weight: array[int] = field(default_factory=lambda: array("q"))
+    ticks: array[int] = field(default_factory=lambda: array("q"))
+    state: array[int] = field(default_factory=lambda: array("q"))
+    stack: array[int] = field(default_factory=lambda: array("q"))
+    slice_us: int = 0  # within so much time, the order of the rows says nothing; 0: they are the runs themselves
+
+
+def timeline(capture: Capture, profile: Profile, stacks: Prefix) -> Rows:
+    """The rows of all threads: the runs, if there are no more than MAX_ROWS.
+
+    Else the runs of some seconds are added up by stack and state, and lie side by side where the first of them began;
+    of each such slice the heaviest stacks are told, and the time of the others as that of a common caller. No time and
+    no sample is left out.
+    """
+    place_of = {stack: stacks.place[node] for stack, node in profile.nodes.items()}
+    rows = _collect(profile, partial(_runs, capture, place_of), MAX_ROWS)
+    if rows is not None:
+        return rows
+    threads = max(len(profile.threads), 1)
+    count = min(max(MAX_SLICED // (threads * DETAIL), SLICES[0]), SLICES[1])
+    detail = max(MAX_SLICED // (threads * count) // 2, 1)
+    seconds = max(1, -(-profile.duration_ns // 1_000_000_000) // count)
+    rows = _collect(profile, partial(_slices, capture, place_of, stacks, seconds, detail))
+    assert rows is not None  # it has no bound but that of its slices
+    rows.slice_us = seconds * 1_000_000  # a batch is a second at most
+    return rows
+
+
+def _collect(profile: Profile, rows_of: Callable[[int], Iterator[Columns]], most: int | None = None) -> Rows | None:
+    """All threads' rows; None if they are too many."""
+    rows = Rows()
+    for thread in profile.threads:
+        before = len(rows.start)
+        for start, weight, ticks, state, stack in rows_of(thread):
+            rows.start.extend(start)
+            rows.weight.extend(weight)
+            rows.ticks.extend(ticks)
+            rows.state.extend(state)
+            rows.stack.extend(stack)
+            if most is not None and len(rows.start) > most:
+                return None
+        rows.count.append(len(rows.start) - before)
+    return rows
+
+
+def _runs(capture: Capture, place_of: dict[int, int], thread: int) -> Iterator[Columns]:
+    origin = capture.start_ns
+    for runs in capture.runs(thread):
+        starts = [(at - weight - origin) // 1000 for at, weight in zip(runs.at_ns, runs.weight_ns, strict=True)]
+        weights = [weight // 1000 for weight in runs.weight_ns]
+        yield starts, weights, runs.ticks, runs.state, [place_of[stack] for stack in runs.stack]
+    yield from _standing(capture, thread, place_of)
+
+
+def _slices(
+    capture: Capture, place_of: dict[int, int], stacks: Prefix, batches: int, detail: int, thread: int
+) -> Iterator[Columns]:
+    for one in capture.slices(thread, batches):
+        rows = _detailed(one, place_of, stacks, detail)
+        if rows:
+            state, stack, weight, ticks = (list(column) for column in zip(*rows, strict=True))
+            begin = (one.start_ns - capture.start_ns) // 1000
+            yield accumulate(weight[:-1], initial=begin), weight, ticks, state, stack
+    yield from _standing(capture, thread, place_of)
+
+
+def _detailed(one: Slice, place_of: dict[int, int], stacks: Prefix, detail: int) -> list[Row]:
+    """The rows of a slice: the heaviest `detail`, as many common callers, and one for the rest of each state."""
+    sums: dict[tuple[int, int], list[int]] = {}
+    order = sorted(range(len(one.stack)), key=one.weight_ns.__getitem__, reverse=True)
+    for number, i in enumerate(order):
+        stack = place_of[one.stack[i]]
+        if number >= detail:
+            stack = stacks.coarse[stack]
+            if (one.state[i], stack) not in sums and len(sums) >= 2 * detail:
+                stack = stacks.rest
+        total = sums.setdefault((one.state[i], stack), [0, 0])
+        total[0] += one.weight_ns[i] // 1000
+        total[1] += one.ticks[i]
+    return [(state, stack, weight, ticks) for (state, stack), (weight, ticks) in sorted(sums.items())]
+
+
+def _standing(capture: Capture, thread: int, place_of: dict[int, int]) -> Iterator[Columns]:
+    """A run that has not ended; it has no count of its own yet."""
+    rate_hz = capture.meta.get("rate_hz", 1)
+    for run in capture.standing():
+        if run.thread == thread:
+            weight_ns = capture.written_ns - run.since_ns
+            ticks = max(1, weight_ns * (rate_hz if isinstance(rate_hz, int) else 1) // 1_000_000_000)
+            start = (run.since_ns - capture.start_ns) // 1000
+            yield (start,), (weight_ns // 1000,), (ticks,), (run.state,), (place_of[run.stack],)
