@@ -99,6 +99,11 @@ class Profile:
         return start if isinstance(start, int) and start > 0 else 0
 
     @property
+    def timed(self) -> bool:
+        """Whether it is known when its samples were taken; of some imported files, it is not."""
+        return self.meta.get("timed", 1) != 0
+
+    @property
     def weight_ns(self) -> int:
         """The time that all totals stand for."""
         return sum(total.weight_ns for total in self.totals)
