@@ -34,6 +34,8 @@ PACKAGES = [
     "chromium",
     "chromium-driver",
 ]
+# From npm, which is installed if it is not there, however it came: the program that reads the format of its name.
+SPEEDSCOPE = "speedscope@1.25.0"
 
 
 @dataclass(frozen=True)
@@ -90,10 +92,11 @@ def run(command: list[str], log: Path) -> bool:
 
 
 def missing_packages() -> list[str]:
-    """Those of PACKAGES that are not installed."""
-    query = ["dpkg-query", "--show", "--showformat", "${Package} ${db:Status-Status}\n", *PACKAGES]
+    """What is to be installed with apt."""
+    wanted = PACKAGES if shutil.which("npm") else [*PACKAGES, "npm"]
+    query = ["dpkg-query", "--show", "--showformat", "${Package} ${db:Status-Status}\n", *wanted]
     lines = subprocess.run(query, check=False, capture_output=True, text=True).stdout.splitlines()
-    return [package for package in PACKAGES if f"{package} installed" not in lines]
+    return [package for package in wanted if f"{package} installed" not in lines]
 
 
 def install_packages(root: list[str]) -> None:
@@ -154,6 +157,25 @@ def install(name: str, *requirements: str) -> None:
         shutil.rmtree(unfinished)
 
 
+def install_speedscope() -> None:
+    """Install speedscope in a folder of the cache, under another name until it is whole."""
+    folder = CACHE / SPEEDSCOPE.replace("@", "-")
+    if folder.exists():
+        return
+    if shutil.which("npm") is None:
+        say(f"there is no npm: going on without {SPEEDSCOPE}")
+        return
+    say(f"making {folder}")
+    unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=CACHE))
+    unfinished.chmod(0o755)
+    log = CACHE / f"{folder.name}.log"
+    if run(["npm", "install", "--prefix", str(unfinished), "--ignore-scripts", "--no-audit", SPEEDSCOPE], log):
+        unfinished.rename(folder)
+    else:
+        say(f"npm failed: see {log}")
+        shutil.rmtree(unfinished)
+
+
 def install_packages_of_targets() -> None:
     """Install what compiles the fixtures of the tests of Cython, a JIT compiler, and what targets import."""
     for name, requirement in CYTHONS.items():
@@ -175,11 +197,13 @@ def main() -> None:
         return
     root = as_root()
     if root is None:
+        install_speedscope()
         wanted = [*missing_packages(), *(str(tree.path) for tree in TREES if not tree.path.exists())]
         if wanted:
             say("neither root nor sudo: going on without " + ", ".join(wanted))
         return
     install_packages(root)
+    install_speedscope()
     for tree in TREES:
         make_tree(tree, root)
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from capture.builder import SECOND, START_NS, CaptureBuilder, frame
+from interpreters import CACHE
+from jsonschema import Draft7Validator
 
 from weft.capture import Capture
 from weft.export import chrometrace, gecko, speedscope
 from weft.profile.tables import View
-from weft.sample import State
+from weft.sample import Frame, FrameKind, State
 
 MS = 1_000_000
 
@@ -85,8 +88,16 @@ def test_speedscope(recording: Path) -> None:
     assert check_evented(idle["profiles"][0], idle["shared"]["frames"])["main", "sleep"] == 5 * MS
 
 
-def test_speedscope_by_the_rules_of_its_schema(recording: Path) -> None:
-    """The required properties of https://www.speedscope.app/file-format-schema.json, read by hand."""
+def test_speedscope_by_its_schema(recording: Path, lack: Callable[[str], NoReturn]) -> None:
+    """The schema that speedscope publishes with its program; and what a schema cannot say."""
+    schema = CACHE / "speedscope-1.25.0/node_modules/speedscope/dist/release/file-format-schema.json"
+    if not schema.exists():
+        lack(f"there is no {schema}")
+    validator = Draft7Validator(json.loads(schema.read_text()))
+    document = export(speedscope, recording)
+    assert [error.message for error in validator.iter_errors(document)] == []
+    del document["profiles"][0]["endValue"]
+    assert [*validator.iter_errors(document)]  # else it would find nothing wrong with anything
     document = export(speedscope, recording)
     assert document["$schema"] == "https://www.speedscope.app/file-format-schema.json"
     assert all(isinstance(one["name"], str) for one in document["shared"]["frames"])
@@ -154,6 +165,25 @@ def test_gecko(recording: Path) -> None:
     assert (main["pid"], main["tid"], main["isMainThread"], waiter["isMainThread"]) == ("1234", 1234, True, False)
     category = waiter["stackTable"]["category"][waiter["samples"]["stack"][0]]
     assert document["meta"]["categories"][category]["name"] == "Waiting for the GIL"
+
+
+def test_gecko_categories(tmp_path: Path) -> None:
+    """A frame has the category of its kind; a stack that waits, that of what it waits for."""
+    builder = CaptureBuilder(tmp_path / "x.weft")
+    cython = Frame(FrameKind.CYTHON, "work", "/srv/fast.pyx", 3)
+    for state in (State.RUNNING, State.RUNNABLE, State.GIL, State.IO):
+        builder.run([frame("main"), cython], state=state)
+    (thread,) = (document := export(gecko, builder.close(), idle=True))["threads"]
+    names = [category["name"] for category in document["meta"]["categories"]]
+    stacks = thread["stackTable"]
+    assert [names[stacks["category"][row]] for row in thread["samples"]["stack"] if row is not None] == [
+        "Cython",
+        "Waiting for a CPU",
+        "Waiting for the GIL",
+        "Blocked",
+    ]
+    assert {names[stacks["category"][row]] for row in stacks["prefix"] if row is not None} == {"Python"}
+    assert [names[number] for number in thread["frameTable"]["category"]] == ["Python", "Cython"]
 
 
 def test_gecko_tables_are_rectangular_and_refer_to_rows_that_are_there(recording: Path) -> None:
