@@ -34,8 +34,8 @@ PACKAGES = [
     "chromium",
     "chromium-driver",
 ]
-# From npm, which is installed if it is not there, however it came: the program that reads the format of its name.
-SPEEDSCOPE = "speedscope@1.25.0"
+# From npm, which is installed if it is not there, however it came: what reads and writes profiles of other tools.
+NODE_PACKAGES = {"speedscope-1.25.0": "speedscope@1.25.0", "node-pprof-5.20.0": "@datadog/pprof@5.20.0"}
 
 
 @dataclass(frozen=True)
@@ -157,23 +157,24 @@ def install(name: str, *requirements: str) -> None:
         shutil.rmtree(unfinished)
 
 
-def install_speedscope() -> None:
-    """Install speedscope in a folder of the cache, under another name until it is whole."""
-    folder = CACHE / SPEEDSCOPE.replace("@", "-")
-    if folder.exists():
-        return
-    if shutil.which("npm") is None:
-        say(f"there is no npm: going on without {SPEEDSCOPE}")
-        return
-    say(f"making {folder}")
-    unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=CACHE))
-    unfinished.chmod(0o755)
-    log = CACHE / f"{folder.name}.log"
-    if run(["npm", "install", "--prefix", str(unfinished), "--ignore-scripts", "--no-audit", SPEEDSCOPE], log):
-        unfinished.rename(folder)
-    else:
-        say(f"npm failed: see {log}")
-        shutil.rmtree(unfinished)
+def install_node_packages() -> None:
+    """Install packages of npm, each in a folder of the cache, under another name until it is whole."""
+    for name, requirement in NODE_PACKAGES.items():
+        folder = CACHE / name
+        if folder.exists():
+            continue
+        if shutil.which("npm") is None:
+            say(f"there is no npm: going on without {requirement}")
+            continue
+        say(f"making {folder}")
+        unfinished = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=CACHE))
+        unfinished.chmod(0o755)
+        log = CACHE / f"{name}.log"
+        if run(["npm", "install", "--prefix", str(unfinished), "--ignore-scripts", "--no-audit", requirement], log):
+            unfinished.rename(folder)
+        else:
+            say(f"npm failed: see {log}")
+            shutil.rmtree(unfinished)
 
 
 def install_packages_of_targets() -> None:
@@ -197,13 +198,13 @@ def main() -> None:
         return
     root = as_root()
     if root is None:
-        install_speedscope()
+        install_node_packages()
         wanted = [*missing_packages(), *(str(tree.path) for tree in TREES if not tree.path.exists())]
         if wanted:
             say("neither root nor sudo: going on without " + ", ".join(wanted))
         return
     install_packages(root)
-    install_speedscope()
+    install_node_packages()
     for tree in TREES:
         make_tree(tree, root)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from weft.capture import Capture
 from weft.errors import CaptureError
+from weft.export import CAPTURE_ENDING, ENDINGS
+from weft.imports import open_recording
 from weft.profile.difference import LEVEL, Normalise, compare
 from weft.profile.merged import merge
 from weft.profile.quality import Account
@@ -28,7 +29,7 @@ def _side(path: Path, view: View) -> tuple[Side, Series]:
     side = Side(path, [], [])
     spread = []
     for file in files:
-        with Capture(file) as capture:
+        with open_recording(file) as capture:
             profile = Profile.from_capture(capture, view)
             side.profiles.append(profile)
             side.accounts.append(Account.from_capture(capture))
@@ -41,7 +42,8 @@ def _side(path: Path, view: View) -> tuple[Side, Series]:
 
 def recordings_in(folder: Path) -> list[Path]:
     """The recordings of a folder; raises CaptureError where there is none."""
-    found = sorted(file for file in folder.iterdir() if file.name.endswith(".weft"))
+    endings = (CAPTURE_ENDING, *(ENDINGS[name] for name in ("collapsed", "speedscope", "pprof")))
+    found = sorted(file for file in folder.iterdir() if file.name.endswith(endings))
     if not found:
         raise CaptureError(f"{folder} is a folder without recordings; give a capture, or a folder of captures")
     return found

@@ -90,7 +90,8 @@ def _header(profile: Profile) -> Iterator[RenderableType]:
         yield Text(f"{len(profile.processes):,} processes, {pythons:,} of them with Python", style="bold")
     else:
         for process in profile.processes.values():
-            line = Text.assemble((process_name(process), "bold"), f"  PID {process.pid}  ", _about(process))
+            pid = f"  PID {process.pid}" if process.pid else ""
+            line = Text.assemble((process_name(process), "bold"), f"{pid}  ", _about(process, profile.imported))
             line.no_wrap, line.overflow = True, "ellipsis"
             yield line
     facts = [
@@ -105,11 +106,11 @@ def _header(profile: Profile) -> Iterator[RenderableType]:
     yield f"{duration(profile.weight_ns)} of {_time_kind(profile)} in {amount(profile.ticks, 'sample')}"
 
 
-def _about(process: Process) -> Text:
+def _about(process: Process, imported: str = "") -> Text:
     """What Python a process has run, and how it ended."""
     from rich.text import Text
 
-    about = Text(escape(process.runtime or "no Python found"), style="dim")
+    about = Text(f"from {escape(imported)}" if imported else escape(process.runtime or "no Python found"), style="dim")
     if process.exit_status is not None:
         about.append(f"  {_ending(process.exit_status)}")
     return about
