@@ -48,6 +48,7 @@ _HOMES = {
     "Table": "weft.results",
     "ThreadRow": "weft.results",
     "WeftError": "weft.errors",
+    "load_ipython_extension": "weft.notebook:load",
     "open": "weft.results:open_results",
     "record": "weft.recording:Recording",
     "record_command": "weft.session",

@@ -117,21 +117,22 @@ class Table(Sequence[Row], Generic[Row]):
 class Results:
     """A recording, read whole when it is opened: what it tells does not change if its file does.
 
-    Lists are complete, the most expensive first. `idle` and `all_frames` are those of weft report.
+    Tables are complete, the most expensive row first. They are made of `capture` and of `everything`: the profile with
+    the time in which threads were blocked.
     """
 
     def __init__(self, path: str | os.PathLike[str], view: View = ACTIVE_VIEW) -> None:
         """Raises CaptureError."""
         self.path = Path(path)
         self._view = view
-        self._capture = open_recording(self.path)
+        self.capture = open_recording(self.path)
         try:
-            self._everything = Profile.from_capture(self._capture, replace(view, idle=True))
-            self.account = Account.from_capture(self._capture)
+            self.everything = Profile.from_capture(self.capture, replace(view, idle=True))
+            self.account = Account.from_capture(self.capture)
         except BaseException:
             self.close()
             raise
-        self._profile = self._everything if view.idle else self._everything.active()
+        self._profile = self.everything if view.idle else self.everything.active()
 
     def __enter__(self) -> Self:
         return self
@@ -143,7 +144,7 @@ class Results:
 
     def close(self) -> None:
         """Lets go of the file. The tables are there all the same; write() is not."""
-        self._capture.close()
+        self.capture.close()
 
     def __repr__(self) -> str:
         return f"<weft results of {self.path.name}: {self.account.summary}>"
@@ -182,10 +183,10 @@ class Results:
     def threads(self) -> Table[ThreadRow]:
         """What each thread did; blocked time is always among it."""
         rows = []
-        for thread, times in by_state(self._everything).items():
-            row = self._everything.threads[thread]
+        for thread, times in by_state(self.everything).items():
+            row = self.everything.threads[thread]
             states = {f"{state.name.lower()}_ns": times[state] for state in State}
-            rows.append(ThreadRow(self._everything.processes[row.process].pid, row.tid, row.name, **states))
+            rows.append(ThreadRow(self.everything.processes[row.process].pid, row.tid, row.name, **states))
         return Table(ThreadRow, rows)
 
     @property
@@ -198,7 +199,7 @@ class Results:
         name = form or format_of(Path(path))
         if name is None:
             raise OutputError(f"cannot write {path}: only recording makes .weft files; give it another ending")
-        write(self._capture, name, Path(path), self._view)
+        write(self.capture, name, Path(path), self._view)
 
     def _stack_rows(self) -> Iterator[StackRow]:
         profile = self._profile

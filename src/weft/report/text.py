@@ -54,7 +54,15 @@ def render(capture: Capture, view: View, *, terminal: bool) -> Iterator[bytes]:
 
     out = io.StringIO()
     width = shutil.get_terminal_size((FILE_WIDTH, 24)).columns if terminal else FILE_WIDTH
-    console = Console(file=out, width=width, force_terminal=terminal, highlight=False, markup=False, emoji=False)
+    console = Console(
+        file=out,
+        width=width,
+        force_terminal=terminal,
+        force_jupyter=False,  # it would show it in the notebook, and write nothing
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
     for part in _parts(capture, view, bars=width >= NARROW):
         console.print(part)
     text = out.getvalue() if terminal else "".join(line.rstrip() + "\n" for line in out.getvalue().splitlines())
