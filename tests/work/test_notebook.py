@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
+from playwright.sync_api import Browser
 from weft_command import LIMIT_S
 
 WORK = """
@@ -87,28 +88,18 @@ def test_the_report_is_below_the_cell(notebook: Any) -> None:
     assert "height:480px" in data["text/html"]
 
 
-def test_a_browser_shows_it(
-    notebook: Any, tmp_path: Path, program: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_a_browser_shows_it(notebook: Any, tmp_path: Path, chromium: Browser) -> None:
     """In its frame the page runs: it has drawn its graph and fills its table. It reaches nothing of the notebook."""
-    from selenium.webdriver import Chrome, ChromeOptions
-    from selenium.webdriver.chrome.service import Service
-    from selenium.webdriver.common.by import By
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    page = tmp_path / "notebook.html"
-    page.write_text(f"<!doctype html><title>notebook</title>{report_of(notebook)['text/html']}", "utf-8")
-    options = ChromeOptions()
-    options.binary_location = program("chromium")
-    for flag in ("--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path_factory.mktemp('c')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    with Chrome(options=options, service=Service(program("chromedriver"))) as browser:
-        browser.get(page.as_uri())
-        frame = browser.find_element(By.TAG_NAME, "iframe")
-        assert frame.size["height"] == 480
-        browser.switch_to.frame(frame)
-        WebDriverWait(browser, LIMIT_S).until(lambda shown: "spin" in shown.find_element(By.TAG_NAME, "table").text)
-        width = "return document.querySelector('canvas').width"
-        assert browser.execute_script(width) > 100
-        assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+    path = tmp_path / "notebook.html"
+    path.write_text(f"<!doctype html><title>notebook</title>{report_of(notebook)['text/html']}", "utf-8")
+    page = chromium.new_page()
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.goto(path.as_uri())
+    assert page.locator("iframe").bounding_box()["height"] == 480  # type: ignore[index]
+    frame = page.frame_locator("iframe")
+    frame.locator("table", has_text="spin").first.wait_for(timeout=LIMIT_S * 1000)
+    assert frame.locator("canvas").first.evaluate("canvas => canvas.width") > 100
+    assert complaints == []
+    page.close()

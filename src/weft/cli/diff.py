@@ -17,13 +17,14 @@ from weft.profile.names import escape
 from weft.profile.tables import View
 from weft.report.diff.content import Comparison, signed
 
-FORMATS = ("text", "markdown", "collapsed")
-ENDINGS = {".txt": "text", ".md": "markdown", ".folded": "collapsed"}
+FORMATS = ("text", "html", "markdown", "collapsed")
+ENDINGS = {".txt": "text", ".html": "html", ".md": "markdown", ".folded": "collapsed"}
 FAILED = 3  # the exit status where something takes more than --fail-above allows
 
 EPILOG = """\b
 Examples:
   weft diff old.weft new.weft                       what got slower, and what faster
+  weft diff old.weft new.weft -o diff.html          a red and blue flame graph
   weft diff old.weft new.weft -f collapsed | flamegraph.pl > diff.svg
   weft diff --normalise none --fail-above 5% old/ new/   several runs of the same work on either side, in CI
   weft diff old.weft new.weft -o change.md          for a pull request
@@ -122,9 +123,11 @@ def _write(comparison: Comparison, name: str, output: Path | None) -> None:
 
 
 def _render(comparison: Comparison, name: str, *, terminal: bool) -> Iterator[bytes]:
-    from weft.report.diff import collapsed, markdown, text
+    from weft.report.diff import collapsed, html, markdown, text
 
     match name:
+        case "html":
+            return html.render(comparison)
         case "markdown":
             return markdown.render(comparison)
         case "collapsed":

@@ -70,7 +70,7 @@ def sections(difference: Difference) -> list[Section]:
 
 def headline(difference: Difference) -> str:
     """What has come out, in one line."""
-    certain = f"at {percent(difference.level)} certainty"
+    certain = f"at {100 * difference.level:g} % certainty"
     if difference.normalise is not Normalise.SAMPLES and difference.whole.is_news:
         word = "more" if difference.whole.change > 0 else "less"
         return (

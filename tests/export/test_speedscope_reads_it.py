@@ -11,9 +11,7 @@ from typing import NoReturn
 import pytest
 from capture.builder import CaptureBuilder, frame
 from interpreters import CACHE
-from selenium.webdriver import Chrome
-from selenium.webdriver.common.by import By
-from selenium.webdriver.support.ui import WebDriverWait
+from playwright.sync_api import Browser
 
 from weft.capture import Capture
 from weft.export import speedscope
@@ -29,7 +27,7 @@ def program_page(lack: Callable[[str], NoReturn]) -> Path:
     return page if page.exists() else lack(f"there is no {page}")
 
 
-def test_its_table_has_our_times(browser: Chrome, program_page: Path, tmp_path: Path) -> None:
+def test_its_table_has_our_times(chromium: Browser, program_page: Path, tmp_path: Path) -> None:
     """Its sandwich view lists each function's total and own time: those of the recording."""
     builder = CaptureBuilder(tmp_path / "x.weft")
     for _ in range(3):
@@ -40,18 +38,18 @@ def test_its_table_has_our_times(browser: Chrome, program_page: Path, tmp_path: 
         document = b"".join(speedscope.render(capture, View()))
     script = tmp_path / "load.js"  # as bin/cli.mjs of speedscope writes it
     script.write_text(f"speedscope.loadFileFromBase64('x.json', {json.dumps(base64.b64encode(document).decode())})")
-    browser.get_log("browser")
-    browser.get("about:blank")
-    browser.get(f"file://{program_page}#localProfilePath={script}")
-    wait = WebDriverWait(browser, LIMIT_S)
-    wait.until(lambda page: "app.py" in page.title)
-    sandwich = (By.XPATH, "//*[contains(text(), 'Sandwich')]")
-    wait.until(lambda page: page.find_elements(*sandwich))[0].click()
-    rows = wait.until(lambda page: page.find_elements(By.CSS_SELECTOR, "table tr"))
-    told = {name: (total, own) for total, own, name in (row.text.split("\n") for row in rows[1:])}
-    assert told == {
+    page = chromium.new_page()
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(f"file://{program_page}#localProfilePath={script}")
+    page.get_by_text("Sandwich").click(timeout=LIMIT_S * 1000)
+    page.locator("table tr").nth(3).wait_for(timeout=LIMIT_S * 1000)
+    assert "app.py" in page.title()
+    rows = [row.locator("td").all_inner_texts() for row in page.locator("table tr").all()[1:]]
+    assert {name: (total, own) for total, own, name in rows} == {
         "main": ("120.00ms (100%)", "30.00ms (25%)"),
         "work": ("60.00ms (50%)", "60.00ms (50%)"),
         "</script><b>": ("30.00ms (25%)", "30.00ms (25%)"),
     }
-    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+    assert complaints == []
+    page.close()
