@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import shutil
+import sqlite3
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +17,9 @@ from running import TARGETS
 from weft_command import assert_one_line, run_weft
 
 from weft.compare import compare_recordings
+from weft.errors import CaptureError
 from weft.profile.difference import Normalise
+from weft.report.diff import collapsed, html, markdown, text
 from weft.sample import State
 
 ROUNDS = 1500
@@ -198,3 +202,33 @@ def test_mistakes(make: Make, tmp_path: Path) -> None:
     assert_one_line(run_weft("diff", good, tmp_path / "nowhere.weft"))
     assert "no percentage" in assert_one_line(run_weft("diff", good, good, "--fail-above", "5"), status=2)
     assert "--certainty" in assert_one_line(run_weft("diff", good, good, "--certainty", "100%"), status=2)
+
+
+def test_damaged_recordings(make: Make, tmp_path: Path) -> None:
+    """Bits flipped anywhere, and numbers that cannot be: a difference, or the one line that says what is wrong."""
+    good = make("a.weft", work=6, other=3)
+    data = good.read_bytes()
+    rng = random.Random(17)
+    path = tmp_path / "b.weft"
+    for _ in range(60):
+        damaged = bytearray(data)
+        for _ in range(rng.randrange(1, 6)):
+            damaged[rng.randrange(len(damaged))] ^= 1 << rng.randrange(8)
+        path.write_bytes(damaged)
+        show(good, path)
+    for key in ("start_ns", "written_ns", "rate_hz"):
+        for number in ((1 << 63) - 1, 0, 1):
+            path.write_bytes(data)
+            with sqlite3.connect(path) as database:
+                database.execute("UPDATE meta SET value = ? WHERE key = ?", (number, key))
+            show(good, path)
+
+
+def show(before: Path, after: Path) -> None:
+    try:
+        comparison = compare_recordings(before, after, Normalise.TIME)
+        for module in (text, markdown, collapsed, html):
+            options = {"terminal": False} if module is text else {}
+            assert b"".join(module.render(comparison, **options))
+    except CaptureError as error:
+        assert "\n" not in str(error)

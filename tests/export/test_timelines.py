@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -131,6 +132,38 @@ def test_chrome_trace(recording: Path) -> None:
     assert stays[0]["args"] == {"file": "/srv/app.py", "line": 1}
     assert {event["pid"] for event in stays} == {1234}
     assert "samples_taken" in document["otherData"]["account"]
+
+
+def test_chrome_trace_nests(tmp_path: Path) -> None:
+    """By the published format, complete events of one thread nest: each begins and ends within the one that is around
+    it. The time of each stack, put together again from them, is that of the recording.
+    """
+    rng = random.Random(8)
+    builder = CaptureBuilder(tmp_path / "x.weft")
+    builder.add_thread(2, 1, 1240, "other")
+    expected: Counter[tuple[int, tuple[str, ...]]] = Counter()
+    for _ in range(400):
+        names = tuple(rng.choice("abc") for _ in range(rng.randrange(1, 6)))
+        weight, thread = rng.randrange(1, 3000) * 1000, rng.choice([1, 2])
+        builder.run([frame(name) for name in names], weight, thread=thread, gap_ns=rng.choice([0, 0, 0, 3 * MS]))
+        expected[{1: 1234, 2: 1240}[thread], names] += weight
+    document = export(chrometrace, builder.close())
+    got: Counter[tuple[int, tuple[str, ...]]] = Counter()
+    for tid in (1234, 1240):
+        around: list[tuple[str, int, int]] = []  # name, begin and end in ns
+        stays = [event for event in document["traceEvents"] if event["ph"] == "X" and event["tid"] == tid]
+        stays.reverse()  # of those that begin and end at once, the outer one is written last
+        for event in sorted(stays, key=lambda event: (event["ts"], -event["dur"])):
+            begin, end = round(event["ts"] * 1000), round((event["ts"] + event["dur"]) * 1000)
+            assert 0 <= begin < end
+            while around and around[-1][2] <= begin:
+                around.pop()
+            assert not around or end <= around[-1][2]
+            if around:
+                got[tid, tuple(name for name, _, _ in around)] -= end - begin
+            around.append((event["name"], begin, end))
+            got[tid, tuple(name for name, _, _ in around)] += end - begin
+    assert {key: time for key, time in got.items() if time} == dict(expected)
 
 
 def gecko_stack(thread: dict[str, Any], row: int | None) -> list[str]:
