@@ -33,6 +33,8 @@ PACKAGES = [
     "procps",
     "chromium",
 ]
+# From npm, which is installed if it is not there, however it came: what reads and writes profiles of other tools.
+NODE_PACKAGES = {"speedscope-1.25.0": "speedscope@1.25.0", "node-pprof-5.20.0": "@datadog/pprof@5.20.0"}
 
 
 @dataclass(frozen=True)
@@ -89,10 +91,11 @@ def run(command: list[str], log: Path) -> bool:
 
 
 def missing_packages() -> list[str]:
-    """Those of PACKAGES that are not installed."""
-    query = ["dpkg-query", "--show", "--showformat", "${Package} ${db:Status-Status}\n", *PACKAGES]
+    """What is to be installed with apt."""
+    wanted = PACKAGES if shutil.which("npm") else [*PACKAGES, "npm"]
+    query = ["dpkg-query", "--show", "--showformat", "${Package} ${db:Status-Status}\n", *wanted]
     lines = subprocess.run(query, check=False, capture_output=True, text=True).stdout.splitlines()
-    return [package for package in PACKAGES if f"{package} installed" not in lines]
+    return [package for package in wanted if f"{package} installed" not in lines]
 
 
 def install_packages(root: list[str]) -> None:
@@ -153,6 +156,26 @@ def install(name: str, *requirements: str) -> None:
         shutil.rmtree(unfinished)
 
 
+def install_node_packages() -> None:
+    """Install packages of npm, each in a folder of the cache, under another name until it is whole."""
+    for name, requirement in NODE_PACKAGES.items():
+        folder = CACHE / name
+        if folder.exists():
+            continue
+        if shutil.which("npm") is None:
+            say(f"there is no npm: going on without {requirement}")
+            continue
+        say(f"making {folder}")
+        unfinished = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=CACHE))
+        unfinished.chmod(0o755)
+        log = CACHE / f"{name}.log"
+        if run(["npm", "install", "--prefix", str(unfinished), "--ignore-scripts", "--no-audit", requirement], log):
+            unfinished.rename(folder)
+        else:
+            say(f"npm failed: see {log}")
+            shutil.rmtree(unfinished)
+
+
 def install_packages_of_targets() -> None:
     """Install what compiles the fixtures of the tests of Cython, a JIT compiler, and what targets import."""
     for name, requirement in CYTHONS.items():
@@ -174,11 +197,13 @@ def main() -> None:
         return
     root = as_root()
     if root is None:
+        install_node_packages()
         wanted = [*missing_packages(), *(str(tree.path) for tree in TREES if not tree.path.exists())]
         if wanted:
             say("neither root nor sudo: going on without " + ", ".join(wanted))
         return
     install_packages(root)
+    install_node_packages()
     for tree in TREES:
         make_tree(tree, root)
 

@@ -6,11 +6,14 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from interpreters import CACHE, Interpreter, all_interpreters, missing
 from running import TARGETS, StartTarget, Target, target_env
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,6 +52,17 @@ def lack(request: pytest.FixtureRequest) -> Callable[[str], NoReturn]:
 def program(lack: Callable[[str], NoReturn]) -> Callable[[str], str]:
     """The path of a program that a test needs, by its name."""
     return lambda name: shutil.which(name) or lack(f"there is no {name}")
+
+
+@pytest.fixture(scope="session")
+def chromium(program: Callable[[str], str]) -> Iterator[Browser]:
+    """A headless Chromium, driven by Playwright."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program("chromium"), args=["--no-sandbox"])
+        yield browser
+        browser.close()
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@
     ├── CollectorError         no collector can take samples here
     ├── CaptureError           a capture cannot be read
     │   ├── NotACaptureError
-    │   └── CaptureVersionError
+    │   ├── CaptureVersionError
+    │   └── ImportedFileError  another tool's profile cannot be read
     └── OutputError            what was asked for cannot be written
 
 The message is one line: what is wrong and, after a semicolon or a full stop, what to do about it. The command line
@@ -81,6 +82,10 @@ class NotACaptureError(CaptureError):
 
 class CaptureVersionError(CaptureError):
     """The capture was written by another version of weft."""
+
+
+class ImportedFileError(CaptureError):
+    """Another tool's profile is damaged, or holds what weft does not show."""
 
 
 class OutputError(WeftError):

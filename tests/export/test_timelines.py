@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from capture.builder import SECOND, START_NS, CaptureBuilder, frame
+from interpreters import CACHE
+from jsonschema import Draft7Validator
 
 from weft.capture import Capture
 from weft.export import chrometrace, gecko, speedscope
 from weft.profile.tables import View
-from weft.sample import State
+from weft.sample import Frame, FrameKind, State
 
 MS = 1_000_000
 
@@ -85,8 +89,16 @@ def test_speedscope(recording: Path) -> None:
     assert check_evented(idle["profiles"][0], idle["shared"]["frames"])["main", "sleep"] == 5 * MS
 
 
-def test_speedscope_by_the_rules_of_its_schema(recording: Path) -> None:
-    """The required properties of https://www.speedscope.app/file-format-schema.json, read by hand."""
+def test_speedscope_by_its_schema(recording: Path, lack: Callable[[str], NoReturn]) -> None:
+    """The schema that speedscope publishes with its program; and what a schema cannot say."""
+    schema = CACHE / "speedscope-1.25.0/node_modules/speedscope/dist/release/file-format-schema.json"
+    if not schema.exists():
+        lack(f"there is no {schema}")
+    validator = Draft7Validator(json.loads(schema.read_text()))
+    document = export(speedscope, recording)
+    assert [error.message for error in validator.iter_errors(document)] == []
+    del document["profiles"][0]["endValue"]
+    assert [*validator.iter_errors(document)]  # else it would find nothing wrong with anything
     document = export(speedscope, recording)
     assert document["$schema"] == "https://www.speedscope.app/file-format-schema.json"
     assert all(isinstance(one["name"], str) for one in document["shared"]["frames"])
@@ -122,6 +134,38 @@ def test_chrome_trace(recording: Path) -> None:
     assert "samples_taken" in document["otherData"]["account"]
 
 
+def test_chrome_trace_nests(tmp_path: Path) -> None:
+    """By the published format, complete events of one thread nest: each begins and ends within the one that is around
+    it. The time of each stack, put together again from them, is that of the recording.
+    """
+    rng = random.Random(8)
+    builder = CaptureBuilder(tmp_path / "x.weft")
+    builder.add_thread(2, 1, 1240, "other")
+    expected: Counter[tuple[int, tuple[str, ...]]] = Counter()
+    for _ in range(400):
+        names = tuple(rng.choice("abc") for _ in range(rng.randrange(1, 6)))
+        weight, thread = rng.randrange(1, 3000) * 1000, rng.choice([1, 2])
+        builder.run([frame(name) for name in names], weight, thread=thread, gap_ns=rng.choice([0, 0, 0, 3 * MS]))
+        expected[{1: 1234, 2: 1240}[thread], names] += weight
+    document = export(chrometrace, builder.close())
+    got: Counter[tuple[int, tuple[str, ...]]] = Counter()
+    for tid in (1234, 1240):
+        around: list[tuple[str, int, int]] = []  # name, begin and end in ns
+        stays = [event for event in document["traceEvents"] if event["ph"] == "X" and event["tid"] == tid]
+        stays.reverse()  # of those that begin and end at once, the outer one is written last
+        for event in sorted(stays, key=lambda event: (event["ts"], -event["dur"])):
+            begin, end = round(event["ts"] * 1000), round((event["ts"] + event["dur"]) * 1000)
+            assert 0 <= begin < end
+            while around and around[-1][2] <= begin:
+                around.pop()
+            assert not around or end <= around[-1][2]
+            if around:
+                got[tid, tuple(name for name, _, _ in around)] -= end - begin
+            around.append((event["name"], begin, end))
+            got[tid, tuple(name for name, _, _ in around)] += end - begin
+    assert {key: time for key, time in got.items() if time} == dict(expected)
+
+
 def gecko_stack(thread: dict[str, Any], row: int | None) -> list[str]:
     """A stack as function:line, root first, followed through the tables as the profiler does."""
     stack = []
@@ -154,6 +198,25 @@ def test_gecko(recording: Path) -> None:
     assert (main["pid"], main["tid"], main["isMainThread"], waiter["isMainThread"]) == ("1234", 1234, True, False)
     category = waiter["stackTable"]["category"][waiter["samples"]["stack"][0]]
     assert document["meta"]["categories"][category]["name"] == "Waiting for the GIL"
+
+
+def test_gecko_categories(tmp_path: Path) -> None:
+    """A frame has the category of its kind; a stack that waits, that of what it waits for."""
+    builder = CaptureBuilder(tmp_path / "x.weft")
+    cython = Frame(FrameKind.CYTHON, "work", "/srv/fast.pyx", 3)
+    for state in (State.RUNNING, State.RUNNABLE, State.GIL, State.IO):
+        builder.run([frame("main"), cython], state=state)
+    (thread,) = (document := export(gecko, builder.close(), idle=True))["threads"]
+    names = [category["name"] for category in document["meta"]["categories"]]
+    stacks = thread["stackTable"]
+    assert [names[stacks["category"][row]] for row in thread["samples"]["stack"] if row is not None] == [
+        "Cython",
+        "Waiting for a CPU",
+        "Waiting for the GIL",
+        "Blocked",
+    ]
+    assert {names[stacks["category"][row]] for row in stacks["prefix"] if row is not None} == {"Python"}
+    assert [names[number] for number in thread["frameTable"]["category"]] == ["Python", "Cython"]
 
 
 def test_gecko_tables_are_rectangular_and_refer_to_rows_that_are_there(recording: Path) -> None:

@@ -15,6 +15,7 @@ _VERBS = {
     "record": "Record a program, running or launched, into a capture or another format.",
     "dump": "Print the stacks of a process or core file as they are now.",
     "report": "Show a capture, or write it in another format.",
+    "diff": "Compare two recordings: what got slower, what faster, and what is noise.",
     "demo": "Record a bundled example program and write its flame graph.",
     "doctor": "Say what will work here, what will not, and what to do about it.",
 }

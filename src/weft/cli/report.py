@@ -11,6 +11,7 @@ from weft.capture import Capture
 from weft.cli.options import all_frames_option, idle_option
 from weft.errors import OutputError
 from weft.export import FORMATS, format_of, write, write_file
+from weft.imports import open_recording
 from weft.profile.tables import View
 
 EPILOG = """\b
@@ -38,11 +39,14 @@ Examples:
 def report(
     capture: Path, name: str | None, output: Path | None, *, idle: bool, all_frames: bool, as_json: bool
 ) -> None:
-    """Show where the time went in CAPTURE, or write it in a format for other tools."""
+    """Show where the time went in CAPTURE, or write it in a format for other tools.
+
+    CAPTURE may be another tool's profile: collapsed stacks, speedscope's or pprof's format.
+    """
     if as_json and name is not None:
         raise click.UsageError("--json and -f exclude each other")
     view = View(idle=idle, all_frames=all_frames)
-    with Capture(capture) as opened:
+    with open_recording(capture) as opened:
         if as_json:
             _write_json(opened, output, view)
             return

@@ -49,7 +49,7 @@ def write(capture: Capture, name: str, path: Path | None, view: View = ACTIVE_VI
     terminal = path is None and sys.stdout.isatty()
     if terminal and name in BINARY:
         raise OutputError(f"{name} is binary and a terminal cannot show it; write it to a file with -o FILE")
-    chunks = _render(capture, name, view, terminal=terminal)
+    chunks = render(capture, name, view, terminal=terminal)
     if path is None:
         for chunk in chunks:
             sys.stdout.buffer.write(chunk)
@@ -58,7 +58,8 @@ def write(capture: Capture, name: str, path: Path | None, view: View = ACTIVE_VI
     write_file(path, chunks)
 
 
-def _render(capture: Capture, name: str, view: View, *, terminal: bool) -> Iterator[bytes]:
+def render(capture: Capture, name: str, view: View, *, terminal: bool = False) -> Iterator[bytes]:
+    """A capture in the format `name`, one of FORMATS. Raises CaptureError where it is damaged."""
     match name:
         case "text":
             from weft.report import text

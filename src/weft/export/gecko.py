@@ -20,9 +20,29 @@ from weft.sample import Frame, FrameKind, State
 PROCESSED_VERSION: Final = 47
 GECKO_VERSION: Final = 27
 
-# Categories: the profiler needs a grey one; a stack that waits has its innermost frame in another one.
-CATEGORIES: Final = (("Other", "grey"), ("Python", "yellow"), ("Waiting for the GIL", "orange"), ("Blocked", "blue"))
-CATEGORY_OF_STATE: Final = dict.fromkeys(State, 3) | {State.RUNNING: 1, State.RUNNABLE: 1, State.GIL: 2}
+# Categories: the profiler needs a grey one; a stack that waits has its innermost frame in that of what it waits for.
+CATEGORIES: Final = (
+    ("Other", "grey"),
+    ("Python", "yellow"),
+    ("Native", "green"),
+    ("Cython", "lightblue"),
+    ("Kernel", "red"),
+    ("Waiting for a CPU", "magenta"),
+    ("Waiting for the GIL", "orange"),
+    ("Blocked", "blue"),
+)
+NUMBERS: Final = {name: number for number, (name, _) in enumerate(CATEGORIES)}
+CATEGORY_OF_KIND: Final = {
+    FrameKind.PYTHON: NUMBERS["Python"],
+    FrameKind.NATIVE: NUMBERS["Native"],
+    FrameKind.CYTHON: NUMBERS["Cython"],
+    FrameKind.KERNEL: NUMBERS["Kernel"],
+    FrameKind.MARKER: NUMBERS["Other"],
+}
+CATEGORY_OF_STATE: Final = dict.fromkeys(State, NUMBERS["Blocked"]) | {
+    State.RUNNABLE: NUMBERS["Waiting for a CPU"],
+    State.GIL: NUMBERS["Waiting for the GIL"],
+}
 
 NO_FRAME_SHOWN: Final = Frame(FrameKind.PYTHON, NO_FRAME, "", 0)
 
@@ -94,7 +114,7 @@ class _Tables:
         self._profile = profile
         self._strings: dict[str, int] = {}
         self._functions: dict[tuple[str, str, int], int] = {}
-        self._frames: dict[tuple[int, int | None], int] = {}  # (function, line)
+        self._frames: dict[tuple[int, int | None, int], int] = {}  # (function, line, category)
         self._stacks: dict[tuple[int | None, int, int], int] = {}  # (prefix, frame, category)
         self._rows: dict[int, int | None] = {0: None}  # node -> row, of callers
 
@@ -114,7 +134,9 @@ class _Tables:
     def finished(self) -> dict[str, Any]:
         """The tables, for the thread's object."""
         stacks = ((frame, prefix, category, 0) for prefix, frame, category in self._stacks)
-        frames = ((-1, 0, 1, 0, function, None, None, None, line, None) for function, line in self._frames)
+        frames = (
+            (-1, 0, category, 0, function, None, None, None, line, None) for function, line, category in self._frames
+        )
         functions = (
             (self._string(escape(name)), False, False, -1, self._string(escape(file)), line or None, None)
             for name, file, line in self._functions
@@ -160,13 +182,15 @@ class _Tables:
         return self._row(self._rows[node], self._profile.frames[stacks.frame[span.stack]], span.state)
 
     def _row(self, prefix: int | None, frame: Frame, state: State) -> int:
-        key = prefix, self._frame(frame), CATEGORY_OF_STATE[state]
+        category = CATEGORY_OF_KIND[frame.kind] if state is State.RUNNING else CATEGORY_OF_STATE[state]
+        key = prefix, self._frame(frame), category
         return self._stacks.setdefault(key, len(self._stacks))
 
     def _frame(self, frame: Frame) -> int:
         key = frame.function, frame.file, frame.first_line
         function = self._functions.setdefault(key, len(self._functions))
-        return self._frames.setdefault((function, frame.line or None), len(self._frames))
+        row = function, frame.line or None, CATEGORY_OF_KIND[frame.kind]
+        return self._frames.setdefault(row, len(self._frames))
 
     def _string(self, text: str) -> int:
         return self._strings.setdefault(text, len(self._strings))

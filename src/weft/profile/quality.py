@@ -77,6 +77,7 @@ class Account:
     ended: str  # why the recording ended early; "" if it did not
     complete: bool  # whether the recorder ended it; False: it still runs, or was killed
     warnings: tuple[str, ...]
+    imported: str = ""  # the form of another tool's profile that it was made of; "": weft has recorded it
 
     @classmethod
     def from_capture(cls, capture: Capture) -> Self:
@@ -100,7 +101,8 @@ class Account:
             pacer=str(capture.meta.get("pacer", "")),
             ended=ended,
             complete=complete,
-            warnings=tuple(_warnings(collector, stored, ended, complete)),
+            warnings=(*_import_warnings(capture), *_warnings(collector, stored, ended, complete)),
+            imported=str(capture.meta.get("imported", "")),
         )
 
     @property
@@ -112,6 +114,8 @@ class Account:
     def summary(self) -> str:
         """The counts that matter, on one line."""
         counts = self.counts
+        if self.imported:
+            return f"{amount(counts['samples_taken'], 'sample')}, imported from {escape(self.imported)}"
         parts = [
             f"{counts['samples_taken']:,} of {amount(counts['samples_wanted'], 'sample')}",
             f"{counts['samples_late']:,} late",
@@ -139,6 +143,9 @@ class Account:
     def rows(self) -> list[tuple[str, str]]:
         """The account as (subject, what there is to say) for a reader."""
         counts = self.counts
+        if self.imported:
+            told = [("samples", f"{counts['samples_taken']:,}"), ("imported", f"from {escape(self.imported)}")]
+            return told + [("warning", escape(warning)) for warning in self.warnings]
         taken, wanted = counts["samples_taken"], counts["samples_wanted"]
         dropped, in_kernel = counts["samples_dropped"], counts["stacks_in_kernel"]
         late_pages = counts["stacks_read_late"]
@@ -226,6 +233,10 @@ class Account:
         clocks, refused = self.counts["cpu_clocks"], self.counts["cpu_clocks_refused"]
         told = f" ({amount(clocks, 'CPU clock')}, {refused:,} refused)" if clocks or refused else ""
         return f"{self.collector}, paced by {self.pacer}{told}{why}"
+
+
+def _import_warnings(capture: Capture) -> Iterator[str]:
+    yield from (line for line in str(capture.meta.get("import_warnings", "")).split("\n") if line)
 
 
 def _warnings(collector: str, counts: Mapping[str, int], ended: str, complete: bool) -> Iterator[str]:

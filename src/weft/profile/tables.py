@@ -99,6 +99,16 @@ class Profile:
         return start if isinstance(start, int) and start > 0 else 0
 
     @property
+    def imported(self) -> str:
+        """The form of another tool's profile that it was made of; "" if weft has recorded it."""
+        return str(self.meta.get("imported", ""))
+
+    @property
+    def timed(self) -> bool:
+        """Whether it is known when its samples were taken; of some imported files, it is not."""
+        return self.meta.get("timed", 1) != 0
+
+    @property
     def weight_ns(self) -> int:
         """The time that all totals stand for."""
         return sum(total.weight_ns for total in self.totals)

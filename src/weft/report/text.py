@@ -54,7 +54,15 @@ def render(capture: Capture, view: View, *, terminal: bool) -> Iterator[bytes]:
 
     out = io.StringIO()
     width = shutil.get_terminal_size((FILE_WIDTH, 24)).columns if terminal else FILE_WIDTH
-    console = Console(file=out, width=width, force_terminal=terminal, highlight=False, markup=False, emoji=False)
+    console = Console(
+        file=out,
+        width=width,
+        force_terminal=terminal,
+        force_jupyter=False,  # it would show it in the notebook, and write nothing
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
     for part in _parts(capture, view, bars=width >= NARROW):
         console.print(part)
     text = out.getvalue() if terminal else "".join(line.rstrip() + "\n" for line in out.getvalue().splitlines())
@@ -90,7 +98,8 @@ def _header(profile: Profile) -> Iterator[RenderableType]:
         yield Text(f"{len(profile.processes):,} processes, {pythons:,} of them with Python", style="bold")
     else:
         for process in profile.processes.values():
-            line = Text.assemble((process_name(process), "bold"), f"  PID {process.pid}  ", _about(process))
+            pid = f"  PID {process.pid}" if process.pid else ""
+            line = Text.assemble((process_name(process), "bold"), f"{pid}  ", _about(process, profile.imported))
             line.no_wrap, line.overflow = True, "ellipsis"
             yield line
     facts = [
@@ -105,11 +114,11 @@ def _header(profile: Profile) -> Iterator[RenderableType]:
     yield f"{duration(profile.weight_ns)} of {_time_kind(profile)} in {amount(profile.ticks, 'sample')}"
 
 
-def _about(process: Process) -> Text:
+def _about(process: Process, imported: str = "") -> Text:
     """What Python a process has run, and how it ended."""
     from rich.text import Text
 
-    about = Text(escape(process.runtime or "no Python found"), style="dim")
+    about = Text(f"from {escape(imported)}" if imported else escape(process.runtime or "no Python found"), style="dim")
     if process.exit_status is not None:
         about.append(f"  {_ending(process.exit_status)}")
     return about

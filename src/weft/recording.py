@@ -1,0 +1,178 @@
+"""weft.record(): a program records itself, by a process of its own that attaches to it."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, ParamSpec, Self, TypeVar
+
+import weft.errors
+from weft.collect.choose import Collector
+from weft.collect.sampler import Mode
+from weft.errors import CollectorError, WeftError
+from weft.export import CAPTURE_ENDING, format_of
+from weft.profile.tables import View
+from weft.results import Results
+
+PR_SET_PTRACER: Final = 0x59616D61  # include/uapi/linux/prctl.h
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Recording:
+    """A recording of this process: a context manager, and a decorator that records each call.
+
+    `results` has what was recorded, once it has ended; `warnings` are lines about what could not be read.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        rate_hz: int = 99,
+        mode: Mode = Mode.WALL,
+        collector: Collector | str = Collector.AUTO,
+        subprocesses: bool = False,
+        native: bool = True,
+        idle: bool = False,
+    ) -> None:
+        self.path = None if path is None else Path(path)
+        self.warnings: list[str] = []
+        self._format = None if self.path is None else format_of(self.path)
+        self._options = {
+            "rate_hz": rate_hz,
+            "mode": mode.name,
+            "collector": Collector(collector).value,
+            "subprocesses": subprocesses,
+            "native": native,
+        }
+        self._idle = idle
+        self._recorder: _Recorder | None = None
+        self._results: Results | None = None
+
+    @property
+    def results(self) -> Results:
+        """What was recorded last; WeftError before a recording has ended."""
+        if self._results is None:
+            raise WeftError("the recording has not ended: ask for its results after the with block")
+        return self._results
+
+    def __enter__(self) -> Self:
+        """Starts recording; returns when samples are taken. Raises TargetError and CollectorError."""
+        if self._recorder is not None:
+            raise WeftError("this recording runs already; make another one with weft.record()")
+        self._recorder = _Recorder(self.path if self._format is None else None, self._options)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        recorder, self._recorder = self._recorder, None
+        assert recorder is not None
+        try:
+            with recorder.finished() as (path, self.warnings):
+                self._results = Results(path, View(idle=self._idle))
+            if self._format is not None:
+                assert self.path is not None
+                self._results.write(self.path)
+        except WeftError:
+            if error is None:
+                raise
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """The function, recorded on each call; one within another is part of it."""
+
+        @functools.wraps(function)
+        def recorded(*args: P.args, **kwargs: P.kwargs) -> R:
+            if self._recorder is not None:
+                return function(*args, **kwargs)
+            with self:
+                return function(*args, **kwargs)
+
+        return recorded
+
+
+class _Recorder:
+    """The process that records this one."""
+
+    def __init__(self, path: Path | None, options: dict[str, Any]) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="weft-") if path is None else None
+        self._path = path or Path(self._folder.name if self._folder else "") / f"recording{CAPTURE_ENDING}"
+        if not sys.executable:
+            raise CollectorError("weft.record() starts a Python, and sys.executable is empty", "use weft record -p PID")
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "weft.attached"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # Ctrl-C is for this process alone
+        )
+        _allow_tracer(self._process.pid)
+        try:
+            self._send({"pid": os.getpid(), "path": str(self._path.resolve()), "options": options})
+            self._next()
+        except BaseException:
+            self._end()
+            raise
+
+    @contextmanager
+    def finished(self) -> Iterator[tuple[Path, list[str]]]:
+        """Ends the recording. Gives the capture, gone afterwards if it has no name of its own, and warnings."""
+        try:
+            self._process.send_signal(signal.SIGINT)
+            told = self._next()
+            self._process.wait()
+            yield self._path, told.get("warnings", [])
+        finally:
+            self._end()
+
+    def _send(self, message: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):  # it has ended, and _next() tells why
+            self._process.stdin.write(json.dumps(message) + "\n")
+            self._process.stdin.flush()
+
+    def _next(self) -> dict[str, Any]:
+        """What the recorder tells next; the error that it tells of."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise CollectorError(f"the recorder of weft.record() ended with status {self._process.wait()}")
+        told: dict[str, Any] = json.loads(line)
+        if "error" in told:
+            raise _error(told)
+        return told
+
+    def _end(self) -> None:
+        _allow_tracer(0)
+        self._process.kill()
+        self._process.communicate()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+
+def _error(told: dict[str, Any]) -> WeftError:
+    """The recorder's error, as one of this process."""
+    kind = getattr(weft.errors, told["kind"], WeftError)
+    error: WeftError = kind.__new__(kind)  # some are made of more than their message
+    Exception.__init__(error, told["error"])
+    return error
+
+
+def _allow_tracer(pid: int) -> None:
+    """Let this process be traced by another, which is no parent of it: Documentation/admin-guide/LSM/Yama.rst, scope 1.
+
+    0: by nobody any more. Where there is no Yama, the call fails and nothing is needed.
+    """
+    ctypes.CDLL(None).prctl(PR_SET_PTRACER, ctypes.c_ulong(pid), 0, 0, 0)
