@@ -144,7 +144,8 @@ def _tests(recording: Recording, windows: list[tuple[str, int, int]], folder: Pa
                 from weft.report import html
 
                 path = folder / _file_name(test)
-                path.write_text(html.render(profile, test, results.account), "utf-8")
+                report = html.render(results.capture, title=test, window=(start, end))
+                path.write_text(report, "utf-8")
                 page = str(path)
             yield TestTimes(test, end - start, *_times(active), active.ticks, _hottest(active), page)
 

@@ -143,7 +143,7 @@ def record_machine(path: Path, options: Options, watch: Watch | None = None) -> 
     In mode cpu or wall: ValueError for another one. CollectorError, OutputError.
     """
     if options.machine is None or options.mode is Mode.GIL:
-        raise ValueError("a recording of the whole machine needs Options(mode=Mode.CPU, machine=Filter()), or Mode.WALL")
+        raise ValueError("a recording of the machine is of Mode.CPU or Mode.WALL, and needs a machine=Filter()")
     collectors = collectors_for_machine(options.collector)
     with _process_settings(), _Interrupts() as interrupts, _Recording(path, options, collectors, watch) as recording:
         recording.run(interrupts)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import reduce
 from operator import or_
 from typing import Final
 
-from weft.capture import Capture, Source
+from weft.capture import Capture, GilWait, Source
 from weft.profile.names import NO_FRAME, escape
 from weft.profile.quality import Account
 from weft.profile.tables import ACTIVE, EMPTY, Profile, View
 from weft.profile.units import duration, share
+from weft.profile.windows import Window, within
 from weft.report.html.pack import DELTA, Packer
 from weft.report.html.prefix import MAX_STACKS, PRUNED, Prefix, prefix
 from weft.report.html.timeline import Rows, timeline
@@ -44,11 +46,13 @@ _FLAGS: Final = {
 }
 
 
-def content(capture: Capture, view: View) -> str:
-    """The page's data. Raises CaptureError where the capture is damaged."""
+def content(capture: Capture, view: View, window: Window | None = None) -> str:
+    """The page's data, of the whole recording or of a window. Raises CaptureError where the capture is damaged."""
     profile = Profile.from_capture(capture, View(idle=True, all_frames=True))
+    if window is not None:
+        (profile,) = within(capture, profile, [window])
     stacks = _bounded(profile)
-    rows = timeline(capture, profile, stacks)
+    rows = timeline(capture, profile, stacks, window)
     packer = Packer()
     frames, places = _frames(profile, stacks)
     packer.add("stack.back", [i - caller if caller >= 0 else 0 for i, caller in enumerate(stacks.parent)])
@@ -58,7 +62,8 @@ def content(capture: Capture, view: View) -> str:
     if rows.slice_us:
         _add_totals(packer, profile, stacks)
     threads = {thread: number for number, thread in enumerate(profile.threads)}
-    _add_waits(packer, capture, profile, stacks, threads)
+    waits = capture.gil_waits() if window is None else iter(())  # they are told without a time
+    _add_waits(packer, capture, waits, profile, stacks, threads)
     account = Account.from_capture(capture)
     processes = {process: number for number, process in enumerate(profile.processes)}
     lines = account.lines()
@@ -195,10 +200,17 @@ def _add_totals(packer: Packer, profile: Profile, stacks: Prefix) -> None:
     packer.add("total.ticks", [ticks for _, (_, ticks) in totals])
 
 
-def _add_waits(packer: Packer, capture: Capture, profile: Profile, stacks: Prefix, threads: dict[int, int]) -> None:
+def _add_waits(
+    packer: Packer,
+    capture: Capture,
+    waits: Iterator[GilWait],
+    profile: Profile,
+    stacks: Prefix,
+    threads: dict[int, int],
+) -> None:
     """Who made whom wait for the GIL, by thread and stack. Stacks without time of their own become none: 0."""
     sums: dict[tuple[int, int, int, int], int] = {}
-    for wait in capture.gil_waits():
+    for wait in waits:
         if {wait.waiter_stack, wait.holder_stack} - profile.nodes.keys():
             raise capture.damaged("a wait for the GIL has a stack that is not there")
         if {wait.waiter, wait.holder or wait.waiter} - profile.threads.keys():

@@ -11,6 +11,7 @@ from typing import Final
 
 from weft.capture import Capture, Slice
 from weft.profile.tables import Profile
+from weft.profile.windows import Window
 from weft.report.html.prefix import Prefix
 
 MAX_ROWS: Final = 1_000_000  # runs, as they were recorded
@@ -35,14 +36,18 @@ class Rows:
     slice_us: int = 0  # within so much time, the order of the rows says nothing; 0: they are the runs themselves
 
 
-def timeline(capture: Capture, profile: Profile, stacks: Prefix) -> Rows:
+def timeline(capture: Capture, profile: Profile, stacks: Prefix, window: Window | None = None) -> Rows:
     """The rows of all threads: the runs, if there are no more than MAX_ROWS.
 
     Else the runs of some seconds are added up by stack and state, and lie side by side where the first of them began;
     of each such slice the heaviest stacks are told, and the time of the others as that of a common caller. No time and
-    no sample is left out.
+    no sample is left out. Of a window, which is short, all runs are told.
     """
     place_of = {stack: stacks.place[node] for stack, node in profile.nodes.items()}
+    if window is not None:
+        rows = _collect(profile, partial(_runs_within, capture, place_of, window))
+        assert rows is not None  # it has no bound
+        return rows
     rows = _collect(profile, partial(_runs, capture, place_of), MAX_ROWS)
     if rows is not None:
         return rows
@@ -80,6 +85,35 @@ def _runs(capture: Capture, place_of: dict[int, int], thread: int) -> Iterator[C
         weights = [weight // 1000 for weight in runs.weight_ns]
         yield starts, weights, runs.ticks, runs.state, [place_of[stack] for stack in runs.stack]
     yield from _standing(capture, thread, place_of)
+
+
+def _runs_within(capture: Capture, place_of: dict[int, int], window: Window, thread: int) -> Iterator[Columns]:
+    """The runs of a window, and what is in it of those that cross its edges. Times are from its begin on."""
+    begin_ns, end_ns = window
+    found: list[tuple[int, int, int, int, int]] = []
+
+    def add(at: int, weight: int, ticks: int, state: int, stack: int) -> None:
+        start, end = max(at - weight, begin_ns), min(at, end_ns)
+        if start < end:
+            found.append(
+                (
+                    (start - begin_ns) // 1000,
+                    (end - start) // 1000,
+                    ticks * (end - start) // weight,
+                    state,
+                    place_of[stack],
+                )
+            )
+
+    for runs in capture.runs(thread):
+        for run in zip(runs.at_ns, runs.weight_ns, runs.ticks, runs.state, runs.stack, strict=True):
+            add(*run)
+    for standing in capture.standing():
+        if standing.thread == thread:
+            add(capture.written_ns, capture.written_ns - standing.since_ns, 1, standing.state, standing.stack)
+    if found:
+        start, weight, ticks, state, stack = zip(*found, strict=True)
+        yield start, weight, ticks, state, stack
 
 
 def _slices(
