@@ -34,7 +34,7 @@ export function kindColour(kind, dark) {
 }
 
 function colour(dark, kind, strength, shade) {
-  const lightness = (dark ? 0.42 : 0.87) + shade * (dark ? 0.045 : 0.03);
+  const lightness = (dark ? 0.405 : 0.87) + shade * (dark ? 0.035 : 0.03);
   return oklch(lightness, CHROMA[kind] * strength, HUES[kind] + shade * SPREAD);
 }
 
