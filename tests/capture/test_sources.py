@@ -83,6 +83,22 @@ def test_no_link_leads_out_of_the_folder(tmp_path: Path) -> None:
     assert [sources[name].text for name in names] == ["inside", None, None, None, None]
 
 
+def test_native_code_names_absolute_files_only(tmp_path: Path) -> None:
+    """A compiler's relative name is not looked for where the target works: another file may lie there."""
+    (tmp_path / "main.c").write_text("int main;", "utf-8")
+    target = subprocess.Popen([sys.executable, "-c", "input()"], cwd=tmp_path, stdin=subprocess.PIPE)
+    try:
+        book = SourceBook(LATER)
+        book.name("<string>", 1, target.pid)
+        for file in ("main.c", str(tmp_path / "main.c")):
+            book.name(file, None)
+        told = [(source.text, source.problem) for source in book.read()]
+        book.close()
+    finally:
+        target.communicate(b"\n")
+    assert told == [(None, "its name is relative to where it was compiled"), ("int main;", "")]
+
+
 def test_the_target_may_have_ended(tmp_path: Path) -> None:
     """Its folders are kept open from when it was first seen."""
     (tmp_path / "a.py").write_text("a", "utf-8")

@@ -70,6 +70,8 @@ class SourceBook:
             wanted = self._places.values() if process is None else (self._places[process],)
             places = [place for place in wanted if place is not None]
             source = Source(file, None, "its process had ended before its folders could be seen")
+            if process is None and not file.startswith("/"):
+                places, source = [], Source(file, None, "its name is relative to where it was compiled")
             for place in places:
                 source = self._read(place, file)
                 if source.text is not None:
