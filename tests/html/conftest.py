@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
-from recordings import Recording
 from report_page import Page
+from report_recordings import Recording
 
 from weft.capture import Capture
 from weft.profile.tables import View

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser
-from recordings import MS, Recording, Seen, frame, random_recording
 from report_page import Page
+from report_recordings import MS, Recording, Seen, frame, random_recording
 
 from weft.capture import Capture
 from weft.profile.tables import View

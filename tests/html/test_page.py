@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser
-from recordings import MS, Recording, Seen, costs, frame, random_recording
 from report_page import Page
+from report_recordings import MS, Recording, Seen, costs, frame, random_recording
 
 import weft.report.html
 from weft.capture import Capture

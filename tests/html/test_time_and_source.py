@@ -10,8 +10,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from recordings import MS, Recording, Seen, frame
 from report_page import Page
+from report_recordings import MS, Recording, Seen, frame
 
 from weft.sample import State
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from random import Random
 
 import pytest
-from recordings import MS, Key, Recording, Seen, by_function, by_line, costs, frame, random_recording
 from report_page import Page
+from report_recordings import MS, Key, Recording, Seen, by_function, by_line, costs, frame, random_recording
 
 from weft.profile.names import short_file
 from weft.sample import Frame, FrameFlag, FrameKind, State

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from recordings import MS, Recording, Seen, frame, random_recording
 from report_page import Page
+from report_recordings import MS, Recording, Seen, frame, random_recording
 
 from weft.capture import Capture
 from weft.report.html import render
