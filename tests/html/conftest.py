@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 from report_page import Page
 from report_recordings import Recording
 
@@ -17,16 +17,8 @@ from weft.report.html import render
 OpenPage = Callable[..., Page]
 
 
-@pytest.fixture(scope="session")
-def browser(program: Callable[[str], str]) -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=program("chromium"), args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
-
-
 @pytest.fixture
-def open_page(browser: Browser, tmp_path: Path) -> Iterator[OpenPage]:
+def open_page(chromium: Browser, tmp_path: Path) -> Iterator[OpenPage]:
     """Opens the page of a recording or a capture, or any other text as a page.
 
     At the end, nothing has been complained about, and nothing but the page itself and what it saves was asked for.
@@ -42,7 +34,7 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[OpenPage]:
                 given = render(capture, View(idle=idle))
         path = tmp_path / f"{number}.html"
         path.write_text(given, "utf-8")
-        pages.append(Page(browser, path, **options))
+        pages.append(Page(chromium, path, **options))
         return pages[-1]
 
     yield open_it

@@ -42,11 +42,11 @@ return {
 """
 
 
-def build(browser: Browser, path: Path, recording: Recording, *, by_line: bool, inverted: bool) -> dict[str, Any]:
+def build(chromium: Browser, path: Path, recording: Recording, *, by_line: bool, inverted: bool) -> dict[str, Any]:
     with Capture(recording.write(path / "x.weft")) as capture:
         data = content(capture, View(idle=True))
     scripts = {name: inline(name) for name in ("data.js", "tree.js", "layout.js")}  # tree.js brings model.js
-    page = browser.new_page()
+    page = chromium.new_page()
     script = f"async ([data, byLine, inverted]) => {{ {' '.join(scripts.values())} {BUILD} }}"
     built = page.evaluate(script, [data, by_line, inverted])
     page.close()
@@ -73,10 +73,10 @@ def prefixes(
 @pytest.mark.parametrize("inverted", [False, True])
 @pytest.mark.parametrize("by_line", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_trees_are_true(browser: Browser, tmp_path: Path, seed: int, by_line: bool, inverted: bool) -> None:
+def test_trees_are_true(chromium: Browser, tmp_path: Path, seed: int, by_line: bool, inverted: bool) -> None:
     """Every path that was seen is a node with its time, and there are no others."""
     recording = random_recording(seed, 150)
-    built = build(browser, tmp_path, recording, by_line=by_line, inverted=inverted)
+    built = build(chromium, tmp_path, recording, by_line=by_line, inverted=inverted)
     total, own, ticks = prefixes(recording.seen, by_line=by_line, inverted=inverted)
     paths: list[Path_] = [()]
     for node, parent in enumerate(built["parent"][1:], 1):
@@ -94,9 +94,9 @@ def test_trees_are_true(browser: Browser, tmp_path: Path, seed: int, by_line: bo
 
 
 @pytest.mark.parametrize("inverted", [False, True])
-def test_layout_tiles(browser: Browser, tmp_path: Path, inverted: bool) -> None:
+def test_layout_tiles(chromium: Browser, tmp_path: Path, inverted: bool) -> None:
     """Children lie inside their parent, side by side, the heaviest first; each node is found by its place."""
-    built = build(browser, tmp_path, random_recording(11, 300), by_line=True, inverted=inverted)
+    built = build(chromium, tmp_path, random_recording(11, 300), by_line=True, inverted=inverted)
     children: dict[int, list[int]] = {}
     for node, parent in enumerate(built["parent"]):
         if parent >= 0:
@@ -117,9 +117,9 @@ def test_layout_tiles(browser: Browser, tmp_path: Path, inverted: bool) -> None:
     assert built["found"] == everyone
 
 
-def test_callers_are_open_only_below_a_pixel(browser: Browser, tmp_path: Path) -> None:
+def test_callers_are_open_only_below_a_pixel(chromium: Browser, tmp_path: Path) -> None:
     """What the callers' tree leaves for later is narrower than a pixel, or the budget of one growth was used up."""
-    built = build(browser, tmp_path, random_recording(4), by_line=False, inverted=True)
+    built = build(chromium, tmp_path, random_recording(4), by_line=False, inverted=True)
     least = built["total"][0] / 4000
     assert all(total < least for total, is_open in zip(built["total"], built["open"], strict=True) if is_open)
 

@@ -53,9 +53,9 @@ def test_scripts_are_whole(tmp_path: Path) -> None:
         subprocess.run([node, "--check", str(copy)], check=True)
 
 
-def test_words(browser: Browser) -> None:
+def test_words(chromium: Browser) -> None:
     """Times, shares and files as they are shown, at the ends of each unit."""
-    page = browser.new_page()
+    page = chromium.new_page()
     script = f"([name, calls]) => {{ {inline('format.js')}; const functions = {{ time, percent, place, origin }};"
 
     def words(function: str, *arguments: tuple[object, ...]) -> list[Any]:
@@ -81,7 +81,7 @@ def test_words(browser: Browser) -> None:
     page.close()
 
 
-def test_numbers_come_out_of_the_container_as_they_went_in(browser: Browser) -> None:
+def test_numbers_come_out_of_the_container_as_they_went_in(chromium: Browser) -> None:
     """Every width and code, at its ends, and empty columns."""
     random = Random(1)
     columns = {
@@ -96,7 +96,7 @@ def test_numbers_come_out_of_the_container_as_they_went_in(browser: Browser) -> 
     packer = pack.Packer()
     for name, (values, code) in columns.items():
         packer.add(name, values, code)
-    page = browser.new_page()
+    page = chromium.new_page()
     read = page.evaluate(
         f"""async ([text, names]) => {{ {inline("data.js")}
         const data = await unpack(text);
