@@ -217,12 +217,44 @@ struct weft_thread {
     struct weft_rate rate;
 };
 
+// Samples of allocations fall on one byte of so many, by chance: points of a Poisson process over all bytes that are asked for.
+#define WEFT_BYTES_A_SAMPLE (1 << 19)
+// Walks at allocations that can be under way on a CPU: the program can be preempted.
+#define WEFT_PLACES 2
+// No request that is larger can be met: addresses have 47 bits.
+#define WEFT_MOST_ASKED_FOR (1ull << 46)
+
+// How a function is asked for memory: where its argument with the size is, in the calling convention's order.
+enum weft_request {
+    WEFT_ASKS_FIRST,    // malloc(size), valloc(size)
+    WEFT_ASKS_PRODUCT,  // calloc(count, size)
+    WEFT_ASKS_AGAIN,    // realloc(old, size)
+    WEFT_ASKS_ALIGNED,  // aligned_alloc(alignment, size)
+    WEFT_ASKS_THIRD,    // posix_memalign(where, alignment, size)
+};
+// What a probe is told of the function that it is at, as one number: from bit 0 on enum weft_request; how many bytes before
+// it, and (from it on) after it, the allocator's code has; calls from there are its own, and not counted.
+#define WEFT_FORWARDS 8  // with no old block, or a small alignment, it jumps to malloc, which counts it
+#define WEFT_BEFORE_AT 4
+#define WEFT_AFTER_AT 34
+#define WEFT_SPAN_BITS 30
+#define WEFT_SMALL_ALIGNMENT 16  // MALLOC_ALIGNMENT of glibc (sysdeps/generic/malloc-alignment.h)
+
+// On each CPU.
+struct weft_allocations {
+    int64_t until_next;  // bytes up to the next sample
+    uint64_t calls;      // all of them, sampled or not
+    uint64_t bytes;      // that these have asked for
+    uint64_t refused;    // calls that ask for more than there can be
+};
+
 // The records of the ring, by their first word.
 enum weft_record {
-    WEFT_TICK,  // a sample of a thread that runs
-    WEFT_OUT,   // one of a thread that is switched out
-    WEFT_IN,    // a thread is switched in: weft_return
-    WEFT_END,   // it has ended: weft_return, of which the times are told
+    WEFT_TICK,        // a sample of a thread that runs
+    WEFT_OUT,         // one of a thread that is switched out
+    WEFT_IN,          // a thread is switched in: weft_return
+    WEFT_END,         // it has ended: weft_return, of which the times are told
+    WEFT_ALLOCATION,  // a sample of a thread that asks for memory
 };
 
 // A sample. If the native walk comes to code that the kernel cannot unwind, or to memory that it cannot read, the thread's stack is among
@@ -256,6 +288,7 @@ struct weft_sample {
     int64_t system_call;  // WEFT_OUT: that it is in; -1: none
     uint32_t why;         // WEFT_OUT: weft_thread.why
     uint32_t unused;
+    uint64_t asked_for;  // WEFT_ALLOCATION: bytes
 };
 
 // A thread is back on a CPU.

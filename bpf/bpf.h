@@ -36,6 +36,7 @@ static long (*const read_kernel)(void* to, uint32_t size, const void* address) =
 static long (*const ring_output)(void* map, void* data, uint64_t size, uint64_t flags) = (void*)130;
 static struct task_struct* (*const current_task)(void) = (void*)158;
 static struct pt_regs* (*const task_registers)(struct task_struct* task) = (void*)175;
+static uint64_t (*const probe_cookie)(void* context) = (void*)174;
 static long (*const loop)(uint32_t most, void* step, void* context, uint64_t flags) = (void*)181;
 #else
 #define RELOCATED
@@ -53,6 +54,7 @@ static long read_user(void* to, uint32_t size, uint64_t address);
 static long ring_output(void* map, void* data, uint64_t size, uint64_t flags);
 static struct task_struct* current_task(void);
 static struct pt_regs* task_registers(struct task_struct* task);
+static uint64_t probe_cookie(void* context);
 static long loop(uint32_t most, void* step, void* context, uint64_t flags);
 #endif
 

@@ -72,6 +72,9 @@ struct scratch {
     struct seen_code seen[CODES_SEEN];
     uint64_t mark[WEFT_MARK];
     uint8_t code[WEFT_CODE_BYTES + sizeof(uint64_t)];
+
+    // allocations.h
+    uint32_t taken;  // a walk uses it now
 };
 
 struct walk {
@@ -87,13 +90,14 @@ MAP(tables, struct weft_table);       // by their number
 MAP(pages, uint32_t);                 // one value with all of them; so of the next two
 MAP(rows, uint32_t);
 MAP(rules, struct weft_rule);
-MAP(scratches, struct scratch);    // by CPU
-MAP(caches, struct rule_cache);    // by CPU
-MAP(codes, struct told_codes);     // one value
-MAP(states, struct weft_state);    // by tid
-MAP(threads, struct weft_thread);  // by their tid; empty where switches are not told
-MAP(rates, struct weft_rate);      // of samples at switches, by CPU
-MAP(lost, uint64_t);               // samples that found the ring full
+MAP(scratches, struct scratch);             // by CPU
+MAP(caches, struct rule_cache);             // by CPU
+MAP(codes, struct told_codes);              // one value
+MAP(states, struct weft_state);             // by tid
+MAP(threads, struct weft_thread);           // by their tid; empty where switches are not told
+MAP(rates, struct weft_rate);               // of samples at switches, by CPU
+MAP(allocations, struct weft_allocations);  // by CPU
+MAP(lost, uint64_t);                        // samples that found the ring full
 MAP(ring, struct weft_sample);
 
 INLINE void count_lost(void) {

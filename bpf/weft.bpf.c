@@ -5,6 +5,7 @@
 // reads them as it reads any memory.
 #include "bpf.h"
 
+#include "allocations.h"
 #include "gil.h"
 #include "native.h"
 #include "python.h"
@@ -62,13 +63,10 @@ INLINE struct weft_process* find_process(uint32_t pid) {
     return process && process->sampled ? process : 0;
 }
 
-// What a sample is built in, on this CPU. Ticks are interrupts, and switches happen where these are off: neither comes in the midst
-// of the other.
-INLINE int begin_walk(struct walk* walk, struct weft_process* process) {
-    const uint32_t cpu = cpu_number();
+INLINE int begin_walk_in(struct walk* walk, struct weft_process* process, uint32_t place) {
     walk->process = process;
-    walk->scratch = map_lookup(&scratches, &cpu);
-    walk->cache = map_lookup(&caches, &cpu);
+    walk->scratch = map_lookup(&scratches, &place);
+    walk->cache = map_lookup(&caches, &place);
     const uint32_t zero = 0;
     walk->told = map_lookup(&codes, &zero);
     if (!walk->scratch || !walk->cache || !walk->told) {
@@ -76,6 +74,12 @@ INLINE int begin_walk(struct walk* walk, struct weft_process* process) {
     }
     walk->scratch->generation = process->generation;
     return 1;
+}
+
+// What a sample is built in, on this CPU. Ticks are interrupts, and switches happen where these are off: neither comes in the midst
+// of the other.
+INLINE int begin_walk(struct walk* walk, struct weft_process* process) {
+    return begin_walk_in(walk, process, cpu_number());
 }
 
 INLINE void begin_sample(struct weft_sample* sample, struct task_struct* task, uint64_t now_ns, uint64_t ids) {
@@ -220,6 +224,38 @@ SECTION("raw_tp/sched_waking") int on_waking(struct arguments* context) {
     if (thread) {
         thread->woken_ns = ktime_ns();
     }
+    return 0;
+}
+
+// The thread is about to ask for memory, and this allocation is one of the sampled.
+INLINE void tell_allocation(struct walk* walk, struct pt_regs* context, uint64_t asked_for) {
+    struct weft_sample* sample = &walk->scratch->sample;
+    begin_sample(sample, current_task(), ktime_ns(), current_pid_tgid());
+    sample->record = WEFT_ALLOCATION;
+    sample->every = 1;
+    sample->in_kernel = 0;
+    sample->asked_for = asked_for;
+    take_registers(sample, context);
+    tell_stacks(walk, context);
+}
+
+// At the first instruction of a function of the allocator's. Unlike ticks, a probe's program can be preempted, by a thread that
+// comes to a probe, too: each CPU has two places for walks, which are taken.
+SECTION("kprobe/allocation") int on_allocation(struct pt_regs* context) {
+    const uint64_t asked_for = bytes_asked_for(context);
+    if (!asked_for || !is_sampled(asked_for)) {
+        return 0;
+    }
+    struct weft_process* process = find_process(current_pid_tgid() >> 32);
+    struct walk walk;
+    for (uint32_t second = 0; process && second < WEFT_PLACES; second++) {
+        if (begin_walk_in(&walk, process, cpu_number() * WEFT_PLACES + second) && take(walk.scratch)) {
+            tell_allocation(&walk, context, asked_for);
+            let_go(walk.scratch);
+            return 0;
+        }
+    }
+    count_lost();
     return 0;
 }
 

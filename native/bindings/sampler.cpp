@@ -165,7 +165,11 @@ nb::object next_batch(Sampler& sampler, double timeout_s) {
 }
 
 void bind_options(nb::module_& module) {
-    nb::enum_<Mode>(module, "Mode").value("WALL", Mode::kWall).value("CPU", Mode::kCpu).value("GIL", Mode::kGil);
+    nb::enum_<Mode>(module, "Mode")
+        .value("WALL", Mode::kWall)
+        .value("CPU", Mode::kCpu)
+        .value("GIL", Mode::kGil)
+        .value("ALLOC", Mode::kAlloc);
     nb::enum_<AttachResult>(module, "AttachResult")
         .value("OK", AttachResult::kOk)
         .value("GONE", AttachResult::kGone)

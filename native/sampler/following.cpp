@@ -203,7 +203,7 @@ SampledThread* Sampler::add_thread(SampledProcess& process, pid_t tid, SampledTh
         const std::optional<weft_thread> told = kernel_side_->thread(tid);
         thread->account_ns = told ? told->times.began_ns : 0;
     }
-    if (kernel_side_ && options_.mode == Mode::kCpu) {
+    if (kernel_side_ && (options_.mode == Mode::kCpu || options_.mode == Mode::kAlloc)) {
         thread->next_check_ns = kNever;  // its samples come by themselves
     }
     thread->trace = trace;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sampler/allocation.h"
 #include "sampler/kernel_process.h"
 #include "sampler/sampler.h"
 
@@ -42,6 +43,8 @@ void Sampler::deliver_kernel_sample() {
     if (SampledThread* thread = thread_of_kernel_sample(*process)) {
         if (head.record == WEFT_OUT) {
             take_leaving(*thread);
+        } else if (head.record == WEFT_ALLOCATION) {
+            take_allocation(*thread);
         } else {
             take_kernel_sample(*thread);
         }
@@ -49,7 +52,11 @@ void Sampler::deliver_kernel_sample() {
     }
     ++batch_.account.samples_wanted;
     // Of a thread that left its CPU, the time is told with its end.
-    process->losses.add(Loss::kExited, 1, head.record == WEFT_OUT ? 0 : period_ns_);
+    const std::uint64_t weight = head.record == WEFT_OUT ? 0
+                                 : head.record == WEFT_ALLOCATION
+                                     ? static_cast<std::uint64_t>(stands_for(head.asked_for).bytes)
+                                     : period_ns_;
+    process->losses.add(Loss::kExited, 1, weight);
 }
 
 // The process of kernel_sample_, of which nothing was known; null: it is not to be recorded.
@@ -101,6 +108,17 @@ void Sampler::learn_codes(SampledProcess& process) {
     }
 }
 
+// kernel_sample_ was looked at. The kernel looks at the first of many threads only.
+void Sampler::remember_state(SampledThread& thread) {
+    const weft_sample& head = kernel_sample_.head();
+    const auto state = std::ranges::find_if(thread.python.states, [&](const ThreadState& each) {
+        return each.interpreter_id == 0 && each.pthread == head.thread_pointer;
+    });
+    if (state != thread.python.states.end() && state->address != head.thread_state) {
+        kernel_side_->remember_state(thread.tid, state->address);
+    }
+}
+
 // kernel_sample_, which is of this thread.
 void Sampler::take_kernel_sample(SampledThread& thread) {
     const weft_sample& head = kernel_sample_.head();
@@ -119,13 +137,7 @@ void Sampler::take_kernel_sample(SampledThread& thread) {
     if (head.account_ns < thread.account_ns) {
         look.stat.cpu_ns = thread.timeline.claimed_cpu_ns() + period_ns_;  // what is told is of before its exec, too
     }
-    // The kernel looks at the first of many threads only.
-    const auto state = std::ranges::find_if(thread.python.states, [&](const ThreadState& each) {
-        return each.interpreter_id == 0 && each.pthread == head.thread_pointer;
-    });
-    if (state != thread.python.states.end() && state->address != head.thread_state) {
-        kernel_side_->remember_state(thread.tid, state->address);
-    }
+    remember_state(thread);
     note_kernel(kernel_sample_.kernel());
     look.at_ns = head.time_ns;
     holds_.add(head.walk_ns);

@@ -111,6 +111,17 @@ void PythonTarget::walk_states(Memory& memory, Memory& objects, const PythonThre
     }
 }
 
+// The thread may have ended since, and its state is in no list any more.
+std::optional<ThreadState> PythonTarget::past_state(const PythonThread& thread, const PastThread& past) const {
+    Address interpreter = 0;
+    const Layout& layout = runtime_.layout();
+    if (past.state == 0 ||
+        read_pointer(past.memory, layout, past.state + layout.thread_interp, interpreter) != Loss::kNone) {
+        return std::nullopt;
+    }
+    return ThreadState{past.state, interpreter, 0, thread.pthread, 0};
+}
+
 bool PythonTarget::look(ProcessMemory& memory, PythonThread& thread, ThreadPosition position, PythonStack& stack,
                         const PastThread* past) {
     read_ahead_.begin(memory, thread.plan);
@@ -148,7 +159,16 @@ bool PythonTarget::look(ProcessMemory& memory, PythonThread& thread, ThreadPosit
             position.pthread = state.pthread;
         }
     }
+    const bool is_listed = !thread.states.empty();
+    if (past != nullptr && !is_listed) {
+        if (const std::optional<ThreadState> state = past_state(thread, *past)) {
+            thread.states.push_back(*state);
+        }
+    }
     walk_states(*own, *objects, thread, position, stack);
+    if (!is_listed) {
+        thread.states.clear();
+    }
     if (stack.loss == Loss::kNoThreadState) {
         list(memory);
         join(thread);

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -41,6 +42,7 @@ struct PastThread {
     Memory& memory;
     PastMemory& objects;
     std::span<const CodeIdentity> codes;
+    Address state = 0;  // its thread state in the main interpreter; 0: none was found
 };
 
 class PythonTarget {
@@ -80,6 +82,7 @@ class PythonTarget {
    private:
     void list(Memory& memory);
     void join(PythonThread& thread) const;
+    std::optional<ThreadState> past_state(const PythonThread& thread, const PastThread& past) const;
     void walk_states(Memory& memory, Memory& objects, const PythonThread& thread, const ThreadPosition& position,
                      PythonStack& stack);
     bool may_be_entered_by_others() const;

@@ -62,7 +62,7 @@ Sampler::Sampler(const SamplerOptions& options)
     : options_(options),
       period_ns_(static_cast<std::uint64_t>(1e9 / options.rate_hz)),
       publish_period_ns_(options.machine ? kMachinePublishPeriod : kPublishPeriod),
-      ring_pause_ns_(options.rate_hz > kSlowHz || options.mode == Mode::kWall ? kRingPause : kSlowRingPause),
+      ring_pause_ns_(options.rate_hz > kSlowHz || options.mode != Mode::kCpu ? kRingPause : kSlowRingPause),
       random_(static_cast<std::minstd_rand::result_type>(monotonic_ns())),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),

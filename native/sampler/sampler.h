@@ -4,6 +4,7 @@
 //   taking.cpp     one look at a thread that runs: stop or no stop, and read
 //   kernel_ticks.cpp  the same, where the kernel has looked
 //   kernel_switches.cpp  threads that leave their CPU: where they are, and for how long
+//   kernel_allocations.cpp  threads that ask for memory
 //   resting.cpp    one at a thread that is blocked
 //   weaving.cpp    what a look has seen: woven, and as a number
 //   late.cpp       the same, once its code is known
@@ -151,6 +152,7 @@ class Sampler {
     void meet_all();
     SampledThread* thread_of_kernel_sample(SampledProcess& process);
     void take_kernel_sample(SampledThread& thread);
+    void remember_state(SampledThread& thread);
     void learn_codes(SampledProcess& process);
 
     // kernel_switches.cpp
@@ -164,6 +166,9 @@ class Sampler {
     static void was_read_away(SampledThread& thread, State state, std::uint32_t stack, std::uint64_t seen_ns);
     void share_stays(SampledThread& thread);
     std::uint64_t end_told_thread(SampledThread& thread, std::uint64_t now_ns);
+
+    // kernel_allocations.cpp
+    void take_allocation(SampledThread& thread);
 
     // resting.cpp
     static bool switches_often(const SampledThread& thread, const Stillness& now);

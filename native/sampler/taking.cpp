@@ -179,7 +179,7 @@ Sampler::Look Sampler::look_at(SampledThread& thread, const ThreadPosition& posi
     }
     if (process.python && then) {
         SampleObjects objects(*sample);
-        const PastThread past{*then, objects, sample->codes()};
+        const PastThread past{*then, objects, sample->codes(), sample->head().thread_state};
         static_cast<void>(process.python->look(process.memory, thread.python, position, stack, &past));
     } else if (process.python) {
         static_cast<void>(process.python->look(process.memory, thread.python, position, stack));

@@ -1,6 +1,7 @@
 #include "sampler/timeline.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace weft {
 
@@ -36,6 +37,18 @@ void Timeline::append(std::uint64_t at_ns, std::uint64_t weight_ns, State state,
     runs_.append(static_cast<std::int64_t>(at_ns_), static_cast<std::int64_t>(weight_ns),
                  static_cast<std::int64_t>(state == State::kRunning ? 1 : ticks), static_cast<std::uint64_t>(state),
                  stack);
+}
+
+void Timeline::add_allocation(std::uint64_t now_ns, double bytes, double calls, std::uint32_t stack) {
+    at_ns_ = std::max(at_ns_, now_ns);
+    bytes_over_ += bytes;
+    calls_over_ += calls;
+    const double whole_bytes = std::floor(bytes_over_);
+    const double whole_calls = std::floor(calls_over_);
+    bytes_over_ -= whole_bytes;
+    calls_over_ -= whole_calls;
+    runs_.append(static_cast<std::int64_t>(at_ns_), static_cast<std::int64_t>(whole_bytes),
+                 static_cast<std::int64_t>(whole_calls), static_cast<std::uint64_t>(State::kRunning), stack);
 }
 
 void Timeline::end_standing(std::uint64_t now_ns, std::uint64_t weight_ns) {

@@ -71,6 +71,9 @@ class Timeline {
         append(now_ns, weight_ns, State::kRunning, stack);
     }
 
+    // Mode alloc: the thread has asked for so many bytes in `stack`, in so many calls, as far as a sample of them tells.
+    void add_allocation(std::uint64_t now_ns, double bytes, double calls, std::uint32_t stack);
+
     // The thread has not run since it was last seen blocked.
     void still_standing(std::uint64_t now_ns) {
         if (standing_) {
@@ -127,6 +130,9 @@ class Timeline {
     std::optional<Standing> standing_;
     bool standing_changed_ = false;
     bool switches_told_ = false;
+    // Mode alloc: what has not been told yet, of wholes.
+    double bytes_over_ = 0;
+    double calls_over_ = 0;
     std::map<std::pair<std::uint32_t, State>, std::uint64_t> short_stays_;  // by stack and state, in ns
     RunEncoder runs_;
 };

@@ -9,9 +9,10 @@
 namespace weft {
 
 enum class Mode : std::uint8_t {
-    kWall,  // every thread, with its state
-    kCpu,   // threads that use CPU time
-    kGil,   // the thread that holds the GIL
+    kWall,   // every thread, with its state
+    kCpu,    // threads that use CPU time
+    kGil,    // the thread that holds the GIL
+    kAlloc,  // threads that ask libc for memory: weights are bytes
 };
 
 enum class State : std::uint8_t {

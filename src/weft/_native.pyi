@@ -113,6 +113,7 @@ class Mode(Enum):
     WALL = 0
     CPU = 1
     GIL = 2
+    ALLOC = 3
 
 class AttachResult(Enum):
     """How attaching went."""
@@ -175,6 +176,8 @@ BPF_OBJECT: bytes  # the kernel's part of collector bpf (bpf/), compiled
 BPF_PAGES: int
 BPF_ROWS: int
 BPF_RULES: int
+BPF_PLACES: int
+BPF_BYTES_A_SAMPLE: int
 
 class KernelMaps:
     """The maps that the sampler shares with the kernel's part of collector bpf: descriptors, and sizes in bytes."""

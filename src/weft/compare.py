@@ -12,6 +12,7 @@ from weft.profile.merged import merge
 from weft.profile.quality import Account
 from weft.profile.series import Series, joined, series_of
 from weft.profile.tables import ACTIVE_VIEW, Profile, View
+from weft.profile.units import BYTES
 from weft.report.diff.content import Comparison, Side
 
 
@@ -31,6 +32,8 @@ def _side(path: Path, view: View) -> tuple[Side, Series]:
     for file in files:
         with open_recording(file) as capture:
             profile = Profile.from_capture(capture, view)
+            if profile.unit is BYTES:
+                raise CaptureError(f"{file} has allocations, and weft diff compares times")
             side.profiles.append(profile)
             side.accounts.append(Account.from_capture(capture))
             spread.append(series_of(capture, profile))

@@ -23,6 +23,7 @@ from weft.collect.choose import check_bpf, tracer_of
 from weft.cpython.check import NotReadyError
 from weft.cpython.locate import find_runtime
 from weft.errors import CollectorError, LayoutError, MemoryReadError, NotPythonError, TargetError
+from weft.profile.units import duration
 from weft.symbolize.kernel import tells_names
 from weft.target.namespaces import is_other_namespace
 from weft.target.process import Process
@@ -31,6 +32,7 @@ _OLDEST_KERNEL = (3, 4)  # PTRACE_SEIZE
 _STOP_TIME = 1.0  # seconds; a child that sleeps stops at once
 _FILES_A_THREAD = 4 + len(os.sched_getaffinity(0))  # that the sampler keeps open: of /proc, and a clock on each CPU
 _ENOUGH_FILES = 1000 * _FILES_A_THREAD
+_ROUNDS, _ALLOCATIONS, _SIZE = 5, 2_000, 600  # and bytes of each: too many for Python to have them from its own arenas
 _CAP_SYS_PTRACE = 19  # linux/capability.h
 
 
@@ -59,7 +61,7 @@ def check_machine() -> list[Check]:
         checks += [_ptrace(child.pid), _memory(child.pid), _cpu_clock(child.pid), _kernel_frames(child.pid)]
     with _Sleeper(orphan=True) as stranger:
         checks.append(_attach(stranger.pid))
-    return [*checks, _collector_bpf(), _schedstat(), _proc(), _open_files()]
+    return [*checks, _collector_bpf(), _allocations(), _schedstat(), _proc(), _open_files()]
 
 
 def check_process(pid: int) -> list[Check]:
@@ -223,6 +225,42 @@ def _collector_bpf() -> Check:
         advice = "run weft as root for it; --collector ptrace is taken where it cannot run"
         return Check("collector bpf", Verdict.WARNING, str(error), advice)
     return Check("collector bpf", Verdict.OK, "the kernel takes weft's program")
+
+
+def _allocations() -> Check:
+    name = "allocations"
+    try:
+        check_bpf()
+        collector = KernelCollector(1, switches=False, allocations=True)
+        try:
+            alone_ns = _allocate()
+            probes = collector.probes
+            assert probes is not None  # as asked for
+            probes.add(os.getpid())
+            probed_ns = _allocate()
+            seen = collector.allocations["allocation_calls"]
+            problem = probes.problems.get(os.getpid(), "the kernel does not run them")
+        finally:
+            collector.close()
+    except CollectorError as error:
+        return Check(name, Verdict.WARNING, f"--mode alloc does not work: {error}", "run weft as root for it")
+    if seen < _ALLOCATIONS:
+        return Check(
+            name, Verdict.WARNING, f"--mode alloc does not see weft's own: {problem}", "run weft as root for it"
+        )
+    longer = duration(max(0, probed_ns - alone_ns))
+    return Check(name, Verdict.OK, f"the kernel can probe libc; each call of malloc then takes {longer} longer")
+
+
+def _allocate() -> int:
+    """Ask libc for memory again and again, and return how long one time took, in ns: the least of several measures."""
+    took = []
+    for _ in range(_ROUNDS):
+        start_ns = time.monotonic_ns()
+        for _ in range(_ALLOCATIONS):
+            bytearray(_SIZE)
+        took.append((time.monotonic_ns() - start_ns) // _ALLOCATIONS)
+    return min(took)
 
 
 def _schedstat() -> Check:

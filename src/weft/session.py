@@ -15,9 +15,11 @@ from types import FrameType, TracebackType
 
 from weft import __version__
 from weft.capture import CaptureWriter
+from weft.collect.allocations import AllocationFollower
 from weft.collect.choose import (
     Collector,
     check_ptrace,
+    collectors_for_allocations,
     collectors_for_command,
     collectors_for_machine,
     collectors_for_process,
@@ -26,7 +28,7 @@ from weft.collect.code import CodeFollower
 from weft.collect.filter import Filter
 from weft.collect.finder import Finder
 from weft.collect.recorder import Recorder
-from weft.collect.sampler import EventKind, Mode, Sampler, events_of, pacer_of
+from weft.collect.sampler import BYTES_A_SAMPLE, EventKind, Mode, Sampler, events_of, pacer_of
 from weft.collect.sources import SourceBook
 from weft.cpython.locate import Runtime, wait_for_runtime
 from weft.errors import CollectorError, LayoutError, NotPythonError, OutputError, TargetError, TargetExitedError
@@ -93,7 +95,7 @@ def record_process(pid: int, path: Path, options: Options, watch: Watch | None =
     if pid == os.getpid():
         raise TargetError("weft cannot record itself; record it from another process")
     process = Process(pid)
-    collectors = collectors_for_process(options.collector)
+    collectors = _collectors(options, collectors_for_process)
     runtime = _runtime_of(process, options)
     with (
         _process_settings(),
@@ -103,6 +105,7 @@ def record_process(pid: int, path: Path, options: Options, watch: Watch | None =
         if runtime:
             recording.recorder.expect(pid, runtime)
         code = recording.book.map_of(process, within_s=_TABLES_TIME) if options.native else None
+        recording.allocations.begin(pid)
         recording.sampler.attach(pid, runtime=runtime, code=code)
         recording.run(interrupts)
     return recording.result()
@@ -114,10 +117,11 @@ def record_command(command: Sequence[str], path: Path, options: Options, watch: 
     If the time is up before that, the command runs on to its end. LaunchError, CollectorError, OutputError.
     """
     launched = Launched(command)
-    collectors = collectors_for_command(options.collector)
+    collectors = _collectors(options, collectors_for_command)
     with _process_settings(), _Interrupts(forward_to=launched.pid) as interrupts:
         with _Recording(path, options, collectors, watch) as recording:
             if recording.collector is not Collector.PTRACE:
+                recording.allocations.begin(launched.pid)
                 launched.release()
                 recording.sampler.attach(launched.pid)
             else:
@@ -142,12 +146,16 @@ def record_machine(path: Path, options: Options, watch: Watch | None = None) -> 
 
     In mode cpu or wall: ValueError for another one. CollectorError, OutputError.
     """
-    if options.machine is None or options.mode is Mode.GIL:
+    if options.machine is None or options.mode not in (Mode.CPU, Mode.WALL):
         raise ValueError("a recording of the machine is of Mode.CPU or Mode.WALL, and needs a machine=Filter()")
     collectors = collectors_for_machine(options.collector)
     with _process_settings(), _Interrupts() as interrupts, _Recording(path, options, collectors, watch) as recording:
         recording.run(interrupts)
     return recording.result()
+
+
+def _collectors(options: Options, others: Callable[[Collector], list[Collector]]) -> list[Collector]:
+    return (collectors_for_allocations if options.mode is Mode.ALLOC else others)(options.collector)
 
 
 def _runtime_of(process: Process, options: Options) -> Runtime | None:
@@ -201,6 +209,7 @@ class _Recording:
         self.recorder = Recorder(self._capture, self.book, self._sources)
         self.finder = Finder(self.sampler, self.recorder, told_of_code=self._mapped is not None)
         self._code = CodeFollower(self.sampler, self.book)
+        self.allocations = AllocationFollower(self.sampler.probes)
         self._next_mappings = 0.0
         self._finished = False
         self._warnings: list[str] = []
@@ -227,6 +236,7 @@ class _Recording:
             if left <= 0:
                 return
             self._take(min(left, _SEARCH_WAIT if self.finder.is_searching else _BATCH_WAIT))
+            self.allocations.look()  # first: what is asked for meanwhile is not seen
             self.finder.look()
             self.recorder.look_at_names()
             self._look_at_mappings()
@@ -249,10 +259,12 @@ class _Recording:
                     "recorded_ns": int(elapsed_s * 1e9),
                     "sources_left_out": self._sources.left_out,
                     "samples_dropped": self.recorder.account.get("samples_dropped", 0) + sum(dropped.values()),
+                    **self.sampler.allocations,
+                    **self.allocations.account,
                     **{f"samples_dropped_cpu{cpu}": lost for cpu, lost in dropped.items()},
                 }
             )
-            self._capture.set_meta("pacer", pacer_of(self.collector, self.recorder.account))
+            self._capture.set_meta("pacer", pacer_of(self.collector, self._options.mode, self.recorder.account))
             self._capture.close()
         self._sources.close()
         self._code.check()
@@ -268,7 +280,7 @@ class _Recording:
             self._capture.add_functions(frame_id, functions)
         for source in self._sources.read():
             self._capture.add_source(source.file, source.text, source.problem)
-        self._warnings = symbolizer.warnings
+        self._warnings = symbolizer.warnings + self.allocations.warnings
         self.book.close()
 
     def _tell(self, symbols: tuple[int, int] | None = None) -> None:
@@ -297,6 +309,7 @@ class _Recording:
             for event in events_of(batch):
                 self.finder.see(event)
                 self._code.see(event)
+                self.allocations.see(event)
                 if self._mapped is not None and event.kind in (EventKind.PROCESS_START, EventKind.CODE_MAPPED):
                     self._mapped.add(event.process)
             self._finished = batch.finished
@@ -374,7 +387,7 @@ def _meta(options: Options, collector: Collector, why: str) -> dict[str, str | i
         "collector": collector.value,
         "collector_reason": why,  # why it is not the one that weft would rather have taken; "": it is
         "mode": options.mode.name.lower(),
-        "rate_hz": options.rate_hz,
+        **({"bytes_a_sample": BYTES_A_SAMPLE} if options.mode is Mode.ALLOC else {"rate_hz": options.rate_hz}),
         "start_ns": time.monotonic_ns(),
         "start_unix_ns": time.time_ns(),
     }

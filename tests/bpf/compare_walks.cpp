@@ -135,7 +135,7 @@ class Comparison {
         SampleMemory then(sample, code_, memory_);
         python_.look(memory_, thread_, position, own_stack_);
         SampleObjects objects(sample);
-        const PastThread past{then, objects, sample.codes()};
+        const PastThread past{then, objects, sample.codes(), sample.head().thread_state};
         python_.look(memory_, thread_, position, kernels_stack_, &past);
 
         own_words_.begin(memory_, position.stack_pointer());

@@ -23,5 +23,8 @@ static long current_name(void* to, uint32_t size) {
     return 0;
 }
 
+#ifndef OWN_RANDOM_NUMBERS
 static uint32_t random_number(void) { return 0; }
+#endif
 static uint32_t cpu_number(void) { return 0; }
+static uint64_t probe_cookie(void* context) { return 0; }

@@ -38,6 +38,7 @@ class CaptureBuilder:
         self.stacks: dict[tuple[int, int], int] = {}
         self.encoders: dict[int, RunEncoder] = {}
         self.clocks: dict[int, int] = {}
+        self.has_module = False
         self.add_process(1, 1234, ["python3", "/srv/app.py"])
         self.add_thread(1, 1, 1234, "MainThread")
 
@@ -52,13 +53,23 @@ class CaptureBuilder:
         for one in frames:
             if one not in self.frames:
                 self.frames[one] = len(self.frames) + 1
-                self.writer.add_frame(self.frames[one], one)
+                self._add_frame(self.frames[one], one)
             key = (parent, self.frames[one])
             if key not in self.stacks:
                 self.stacks[key] = len(self.stacks) + 1
                 self.writer.add_stacks([(self.stacks[key], *key)])
             parent = self.stacks[key]
         return parent
+
+    def _add_frame(self, number: int, one: Frame) -> None:
+        if one.kind is not FrameKind.NATIVE:
+            self.writer.add_frame(number, one)
+            return
+        if not self.has_module:
+            self.writer.add_module(1, "/srv/lib.so", None)
+            self.has_module = True
+        self.writer.add_native_frame(number, 1, 16 * number, one.flags)
+        self.writer.add_functions(number, [one])
 
     def run(
         self,
@@ -85,3 +96,21 @@ class CaptureBuilder:
         self.commit()
         self.writer.close(ended)
         return self.writer.path
+
+
+MIB = 1 << 20
+
+
+def allocations(path: Path) -> Path:
+    """A capture of mode alloc: 3 GiB in 3,000 calls of malloc and 1 GiB in 4 of realloc, by C that Python calls."""
+    builder = CaptureBuilder(path, {"mode": "alloc", "bytes_a_sample": 512 << 10, "collector": "bpf"})
+    main, parse, make = frame("main", 3), frame("parse", 9), native_frame("make_array")
+    builder.run([main, parse, make, native_frame("malloc")], 3 * 1024 * MIB, ticks=3000)
+    builder.run([main, make, native_frame("realloc")], 1024 * MIB, ticks=4)
+    builder.writer.set_account({"allocation_calls": 3010, "allocation_bytes": 4 << 30, "samples_taken": 5000})
+    builder.writer.set_losses(1, {"code-gone": (2, 3 * MIB)})
+    return builder.close()
+
+
+def native_frame(function: str) -> Frame:
+    return Frame(FrameKind.NATIVE, function, "lib.so", 0)

@@ -372,8 +372,8 @@ def test_a_stack_that_is_told_anew(tmp_path: Path) -> None:
 
 
 def test_another_version_is_named(tmp_path: Path) -> None:
-    path = alter(record(tmp_path / "x.weft"), "PRAGMA user_version = 7")
-    with pytest.raises(CaptureVersionError, match="form 7, this weft reads form 6"):
+    path = alter(record(tmp_path / "x.weft"), "PRAGMA user_version = 8")
+    with pytest.raises(CaptureVersionError, match="form 8, this weft reads form 7"):
         Capture(path)
 
 

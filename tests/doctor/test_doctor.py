@@ -107,7 +107,7 @@ def test_seccomp(number: int, name: str, verdict: Verdict) -> None:
     assert there[name][0] == verdict
     assert "seccomp" in there[name][2]
     changed = {other for other in here if here[other][0] != there[other][0]}
-    also = {"ptrace": {"attach"}, "cpu clocks": {"kernel frames", "collector bpf"}}  # which need it, too
+    also = {"ptrace": {"attach"}, "cpu clocks": {"kernel frames", "collector bpf", "allocations"}}  # which need it, too
     assert changed == {name} | also.get(name, set())
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from capture.builder import CaptureBuilder, frame
+from capture.builder import CaptureBuilder, allocations, frame
 
 from weft.capture import Capture
 from weft.export import collapsed
@@ -32,6 +32,14 @@ def test_root_first_and_counted_in_samples(tmp_path: Path) -> None:
     active = ["main (app.py:3);work (app.py:9) 4", "main (app.py:4) 1", "[no Python frame] 1"]
     assert sorted(lines(path)) == sorted(active)
     assert sorted(lines(path, idle=True)) == sorted([*active, "sleep (app.py:4) 1"])
+
+
+def test_allocations_count_in_bytes(tmp_path: Path) -> None:
+    """Of mode alloc, without libc's own functions."""
+    assert sorted(lines(allocations(tmp_path / "x.weft"))) == [
+        "main (app.py:3);make_array (lib.so) 1073742000",
+        "main (app.py:3);parse (app.py:9);make_array (lib.so) 3221225000",
+    ]
 
 
 def test_names_cannot_break_a_line_or_add_a_frame(tmp_path: Path) -> None:

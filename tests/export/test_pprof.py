@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
-from capture.builder import CaptureBuilder, frame
+from capture.builder import CaptureBuilder, allocations, frame
 
 from weft.capture import Capture
 from weft.export import pprof
@@ -135,6 +135,21 @@ def test_head(tmp_path: Path) -> None:
     assert decoded.text(decoded.top, 14) == "cpu"
     comments = [decoded.strings[index] for index in packed(decoded.top[13])]
     assert any(comment.startswith("samples ") for comment in comments)
+
+
+def test_allocations(tmp_path: Path) -> None:
+    """Of mode alloc types and period are those of Go's profiles of the heap; libc's own functions are left out."""
+    decoded = Decoded(allocations(tmp_path / "x.weft"))
+    types = [(decoded.text(one, 1), decoded.text(one, 2)) for one in messages(decoded.top, 1)]
+    assert types == [("alloc_objects", "count"), ("alloc_space", "bytes")]
+    (period,) = messages(decoded.top, 11)
+    assert (decoded.text(period, 1), decoded.text(period, 2), decoded.top[12]) == ("space", "bytes", [512 << 10])
+    assert decoded.text(decoded.top, 14) == "alloc_space"
+    seen = {(*(part.split()[0] for part in names[:-4]), names[-1]): count for names, count in decoded.stacks().items()}
+    bytes_ = {names[:-1]: seen.pop(names) for names in list(seen) if names[-1] == "ns"}
+    assert seen == {("main", "parse", "make_array", "ticks"): 3000, ("main", "make_array", "ticks"): 4}
+    # A weight is kept in thousands of bytes, and the rest goes to the next one.
+    assert bytes_ == {("main", "parse", "make_array"): 3_221_225_000, ("main", "make_array"): 1_073_742_000}
 
 
 def test_ids_count_from_one_and_are_unique(tmp_path: Path) -> None:

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from capture.builder import SECOND, START_NS, CaptureBuilder, frame
+from capture.builder import SECOND, START_NS, CaptureBuilder, allocations, frame
 from interpreters import CACHE
 from jsonschema import Draft7Validator
 
 from weft.capture import Capture
-from weft.export import chrometrace, gecko, speedscope
+from weft.errors import OutputError
+from weft.export import chrometrace, gecko, speedscope, write
 from weft.profile.tables import View
 from weft.sample import Frame, FrameKind, State
 
@@ -254,3 +255,25 @@ def test_two_threads_do_not_share_what_is_blocked(tmp_path: Path) -> None:
     document = export(chrometrace, builder.close())
     stays = [(e["name"], e["ts"], e["dur"]) for e in document["traceEvents"] if e["ph"] == "X"]
     assert stays == [("f", 0.0, 1000.0), ("f", 2000.0, 1000.0), ("g", 1000.0, 1000.0), ("g", 3000.0, 1000.0)]
+
+
+def test_speedscope_shows_allocations_by_bytes(tmp_path: Path) -> None:
+    """Of mode alloc each thread is a sampled profile, whose weights are bytes (a unit of the published schema)."""
+    document = export(speedscope, allocations(tmp_path / "x.weft"))
+    (profile,) = document["profiles"]
+    assert (profile["type"], profile["unit"], profile["startValue"]) == ("sampled", "bytes", 0)
+    names = [frame["name"] for frame in document["shared"]["frames"]]
+    told = {
+        tuple(names[index] for index in sample): weight
+        for sample, weight in zip(profile["samples"], profile["weights"], strict=True)
+    }
+    assert told == {("main", "parse", "make_array"): 3_221_225_000, ("main", "make_array"): 1_073_742_000}
+    assert profile["endValue"] == sum(told.values())
+
+
+@pytest.mark.parametrize("name", ["html", "gecko", "chrometrace"])
+def test_time_lines_of_allocations_are_refused(tmp_path: Path, name: str) -> None:
+    """There is no time to show: one line says so, and no file is made."""
+    with Capture(allocations(tmp_path / "x.weft")) as capture, pytest.raises(OutputError, match=f"{name} shows times"):
+        write(capture, name, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from weft.capture import Process
 from weft.profile.names import escape, frame_label, process_name, short_file
-from weft.profile.units import amount, duration, share
+from weft.profile.units import amount, duration, share, size
 from weft.symbolize.kernel import kernel_frame
 
 
@@ -86,6 +86,9 @@ def test_numbers_as_a_reader_likes_them() -> None:
     times = (0, 999, 21_000, 999_500, 1_250_000_000, 99_000_000_000, 200_000_000_000, 4_000_000_000_000)
     shown = ["0 s", "999 ns", "21.0 µs", "1.00 ms", "1.25 s", "99.0 s", "3 min 20 s", "1 h 6 min"]
     assert [duration(time) for time in times] == shown
+    sizes = (0, 1023, 1024, 512 << 10, 1_048_000, 1_048_100, 5 << 30, 3 << 50)
+    shown = ["0 B", "1023 B", "1.00 KiB", "512 KiB", "1023 KiB", "1.00 MiB", "5.00 GiB", "3.00 PiB"]
+    assert [size(count) for count in sizes] == shown
     shares = [(0, 0), (0, 5), (1, 9_999), (1, 1_000), (999, 1_000), (9_998, 9_999), (5, 5)]
     shown = ["0 %", "0 %", "<0.1 %", "0.1 %", "99.9 %", ">99.9 %", "100 %"]
     assert [share(part, whole) for part, whole in shares] == shown

@@ -10,7 +10,7 @@ from capture.builder import CaptureBuilder, frame
 
 from weft.capture import Capture
 from weft.profile.quality import KEYS, Account
-from weft.profile.units import duration
+from weft.profile.units import duration, size
 
 VALUES = {key: 1_110_000 * (i + 1) for i, key in enumerate(KEYS)}  # each differs, also when it is shown as a time
 
@@ -40,7 +40,8 @@ def test_every_count_is_in_the_data_and_in_the_text(tmp_path: Path) -> None:
     assert data["new_key"] == 5  # a recorder that counts more than this report tells
     text = "\n".join(result.lines())
     for key in KEYS:
-        assert f"{VALUES[key]:,}" in text or duration(VALUES[key]) in text, key
+        shown = size(VALUES[key]) if key.endswith("_bytes") else duration(VALUES[key])
+        assert f"{VALUES[key]:,}" in text or shown in text, key
 
 
 def test_losses_of_all_processes_are_added_up_and_told_apart(tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from capture.builder import META, SECOND, CaptureBuilder, frame
+from capture.builder import META, SECOND, CaptureBuilder, allocations, frame
 from click.testing import CliRunner
+from weft_command import assert_one_line, run_weft
 
 from weft.capture import Capture, CaptureWriter
 from weft.cli.report import report
@@ -192,3 +193,42 @@ def test_what_the_verb_refuses(path: Path, tmp_path: Path) -> None:
         with pytest.raises((OutputError, CaptureError), match=reason):
             run(*arguments)
     assert CliRunner().invoke(report, [str(path), "--json", "-f", "text"]).exit_code == 2
+
+
+def test_allocations(tmp_path: Path) -> None:
+    """GIVEN a capture of mode alloc THEN bytes and allocations stand where times do, libc's functions are left out, and
+    what native code allocates is its Python line's."""
+    path = allocations(tmp_path / "x.weft")
+    report_ = shown(path)
+    assert "4.00 GiB allocated, as estimated by samples, in 3,004 allocations" in report_
+    own = [
+        re.split(r"  +", line.strip()) for line in section(report_, "Functions by what they allocate themselves")[1:]
+    ]
+    assert [(*row[:4], row[-2]) for row in own] == [("100 %", "4.00 GiB", "100 %", "4.00 GiB", "make_array")]
+    lines = section(report_, "Lines of Python, with the native code that they call")
+    rows = [re.split(r"  +", line.strip()) for line in lines[1:]]
+    assert [(*row[:3], row[-2], row[-1]) for row in rows] == [
+        ("75.0 %", "3.00 GiB", "3,000", "parse", "app.py:9"),
+        ("25.0 %", "1.00 GiB", "4", "main", "app.py:3"),
+    ]
+    assert "4.00 GiB in 3,010 calls, counted one by one" in report_
+    assert "2 (code-gone 2), 3.00 MiB" in report_
+    assert "malloc" not in report_
+    with Capture(path) as capture:
+        data = as_dict(capture, View())
+        everything = as_dict(capture, View(all_frames=True))
+    assert data["weight_bytes"] == 4_294_967_000
+    assert data["threads"][0]["allocated_bytes"] == 4_294_967_000
+    assert data["functions"][0]["self_bytes"] == 4_294_967_000
+    assert data["account"]["lost"] == [{"reason": "code-gone", "count": 2, "weight_bytes": 3 << 20}]
+    assert {row["function"]: row["self_bytes"] for row in everything["functions"] if row["self_bytes"]} == {
+        "malloc": 3_221_225_000,
+        "realloc": 1_073_742_000,
+    }
+
+
+def test_allocations_are_not_compared_with_times(tmp_path: Path) -> None:
+    """GIVEN a capture of mode alloc THEN weft diff says in one line that it compares times."""
+    path = str(allocations(tmp_path / "x.weft"))
+    run = run_weft("diff", path, path)
+    assert "has allocations, and weft diff compares times" in assert_one_line(run)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 APPLICATION_ID: Final = 0x77656674  # "weft"
-SCHEMA_VERSION: Final = 6
+SCHEMA_VERSION: Final = 7
 SCHEMA: Final = Path(__file__).with_name("schema.sql")
 MAX_BATCH_BYTES: Final = 16 << 20  # of the runs of one batch, before compression
 MAX_SOURCE_BYTES: Final = 1 << 20  # of one file's text

@@ -1,11 +1,11 @@
 -- The capture: one SQLite database in WAL mode, written in batches at most a second apart, readable meanwhile.
--- Times are CLOCK_MONOTONIC of the recording machine, weights are time, both in nanoseconds.
+-- Times are CLOCK_MONOTONIC of the recording machine, weights are time, both in nanoseconds. In mode alloc, weights are bytes.
 -- Ids are the recorder's own and never reused within a capture.
 
 PRAGMA application_id = 0x77656674;  -- "weft"
-PRAGMA user_version = 6;             -- of this schema; another one is refused
+PRAGMA user_version = 7;             -- of this schema; another one is refused
 
--- Of the recording: version, command, host, kernel, collector, pacer, mode, rate_hz, start_ns (monotonic),
+-- Of the recording: version, command, host, kernel, collector, pacer, mode, rate_hz (in mode alloc: bytes_a_sample), start_ns (monotonic),
 -- start_unix_ns, end_ns (absent while it runs), written_ns (of the last batch), ended ("" or why).
 CREATE TABLE meta (key TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
 

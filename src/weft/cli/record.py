@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from weft.capture import Capture
 from weft.cli.capabilities import drop_capabilities
@@ -21,7 +22,7 @@ from weft.collect.choose import Collector
 from weft.collect.filter import Filter
 from weft.collect.sampler import Mode
 from weft.errors import OutputError, WeftError
-from weft.export import FORMATS, format_of, write
+from weft.export import FORMATS, check_mode, format_of, write
 from weft.profile.names import escape
 from weft.profile.tables import View
 from weft.session import Options, Result, record_command, record_machine, record_process
@@ -37,6 +38,7 @@ Examples:
   weft record -r 1khz -o run.weft -- python app.py --size 10
   weft record -s -o all.speedscope.json -- make test
   weft record -p 1234 --mode gil -d 10         who holds the GIL?
+  weft record -p 1234 --mode alloc -d 10       what allocates memory?
   weft record -a -d 10 -o all.html             everything that the machine computes
 """
 
@@ -78,9 +80,9 @@ class _Rate(click.ParamType[int]):
 @click.option("-s", "--subprocesses", is_flag=True, help="Record its subprocesses too, from their first instruction.")
 @click.option(
     "--mode",
-    type=click.Choice(["wall", "cpu", "gil"]),
+    type=click.Choice(["wall", "cpu", "gil", "alloc"]),
     help="wall: every thread, with its state, the default; cpu: by CPU time, the default of -a; gil: whoever holds the "
-    "GIL.",
+    "GIL; alloc: by the bytes that are asked of libc (malloc and its kin), as root.",
 )
 @click.option(
     "--collector",
@@ -121,10 +123,15 @@ def record(
     filter_ = Filter(cgroup, user, comm)
     if not machine and filter_ != Filter():
         raise click.UsageError("--cgroup, --user and --comm choose among the processes of -a")
-    if machine and (subprocesses or mode == "gil"):
-        raise click.UsageError("-a records all processes, in mode cpu or wall: it takes no -s, and no mode gil")
+    if machine and (subprocesses or mode in ("gil", "alloc")):
+        raise click.UsageError(
+            "-a records all processes, in mode cpu or wall: it takes no -s, and no mode gil or alloc"
+        )
     if duration is not None and math.isnan(duration):
         raise click.UsageError("nan is no duration")
+    given = click.get_current_context().get_parameter_source("rate")
+    if mode == "alloc" and given is not ParameterSource.DEFAULT:
+        raise click.UsageError("--mode alloc takes no -r: it samples bytes, one sample in 512 KiB on average")
     options = Options(
         rate,
         duration,
@@ -136,6 +143,8 @@ def record(
     )
     view = View(idle=idle)
     format_ = _format(output, name)
+    if format_ is not None:
+        check_mode(format_, options.mode.name.lower())
     path = output or Path(_default_name(pid, command, format_))
     if format_ is None:
         return _record(path, pid, command, options, view, report=output is None)

@@ -72,3 +72,10 @@ def collectors_for_process(asked: Collector) -> list[Collector]:
 def collectors_for_command(asked: Collector) -> list[Collector]:
     """Return the collectors to try for a command: only its tracer sees it from its first instruction."""
     return [Collector.PTRACE] if asked is Collector.AUTO else [asked]
+
+
+def collectors_for_allocations(asked: Collector) -> list[Collector]:
+    """Return the collectors that see allocations. CollectorError."""
+    if asked not in (Collector.AUTO, Collector.BPF):
+        raise CollectorError(f"collector {asked} sees no allocations: mode alloc needs collector bpf, as root")
+    return [Collector.BPF]

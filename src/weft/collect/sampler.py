@@ -8,11 +8,14 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from weft import _native
+from weft.collect.bpf.allocator import AllocatorProbes
 from weft.collect.bpf.collector import KernelCollector
 from weft.collect.choose import Collector, check_bpf
 from weft.collect.filter import Filter
 from weft.cpython.locate import Runtime
 from weft.errors import CollectorError, PermissionDeniedError, TargetExitedError
+
+BYTES_A_SAMPLE = _native.BPF_BYTES_A_SAMPLE  # mode alloc: on average, by chance
 
 
 class Mode(IntEnum):
@@ -21,6 +24,7 @@ class Mode(IntEnum):
     WALL = 0  # every thread, with its state
     CPU = 1  # threads that use CPU time
     GIL = 2  # the thread that holds the GIL
+    ALLOC = 3  # threads that ask libc for memory: weights are bytes
 
 
 class EventKind(IntEnum):
@@ -80,7 +84,13 @@ class Sampler:
         # Samples for which the kernel found no room, by their CPU; known when stop() returns.
         self.dropped: dict[int, int] = {}
         self._lock = threading.Lock()  # maps of code are told by several threads
-        self._kernel = KernelCollector(rate_hz, switches=mode is Mode.WALL) if collector is Collector.BPF else None
+        # Of mode alloc, all that was asked for, sampled or not; known then, too.
+        self.allocations: dict[str, int] = {}
+        self._kernel = (
+            KernelCollector(rate_hz, switches=mode is Mode.WALL, allocations=mode is Mode.ALLOC)
+            if collector is Collector.BPF
+            else None
+        )
         self._native = _native.Sampler(
             rate_hz,
             _native.Mode(mode.value),
@@ -138,6 +148,11 @@ class Sampler:
             if self._kernel and code:
                 self._kernel.tables.load(process, code.tables)
 
+    @property
+    def probes(self) -> AllocatorProbes | None:
+        """Where processes ask for memory, in mode alloc, until stop()."""
+        return self._kernel.probes if self._kernel else None
+
     def next_batch(self, timeout_s: float) -> _native.Batch | None:
         """Return what has happened since the last batch, None if there is nothing in time."""
         return self._native.next_batch(timeout_s)
@@ -149,6 +164,8 @@ class Sampler:
             if self._kernel:
                 self._kernel.stop()
                 self.dropped = self._kernel.lost
+                if self._kernel.probes:
+                    self.allocations = self._kernel.allocations
                 self._kernel.close()
                 self._kernel = None
 
@@ -159,8 +176,10 @@ def _place(runtime: Runtime) -> _native.PythonPlace:
     return _native.PythonPlace(runtime.layout.numbers(), addresses)
 
 
-def pacer_of(collector: Collector, account: dict[str, int]) -> str:
+def pacer_of(collector: Collector, mode: Mode, account: dict[str, int]) -> str:
     """Return in words what paced the samples."""
+    if mode is Mode.ALLOC:
+        return f"bytes asked for: one sample in {BYTES_A_SAMPLE >> 10} KiB, on average, by chance"
     if collector is Collector.BPF:
         return "clocks of the CPUs"
     if not account["cpu_clocks"]:

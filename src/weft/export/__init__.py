@@ -27,6 +27,7 @@ ENDINGS: Final = {
 }
 FORMATS: Final = tuple(ENDINGS)
 CAPTURE_ENDING: Final = ".weft"
+_TIMES_ONLY: Final = frozenset({"html", "gecko", "chrometrace"})
 BINARY: Final = frozenset({"pprof", "gecko"})
 
 
@@ -41,6 +42,12 @@ def format_of(path: Path) -> str | None:
     raise OutputError(f"no format is known by the name {path.name}; end it with one of {known}, or give -f FORMAT")
 
 
+def check_mode(name: str, mode: str) -> None:
+    """Raise OutputError where a format cannot show what a recording in this mode has."""
+    if mode == "alloc" and name in _TIMES_ONLY:
+        raise OutputError(f"{name} shows times, and --mode alloc records allocations; take text, speedscope or pprof")
+
+
 def write(capture: Capture, name: str, path: Path | None, view: View = ACTIVE_VIEW) -> None:
     """Writes a capture in the format `name`, one of FORMATS, to a file or to stdout.
 
@@ -49,6 +56,7 @@ def write(capture: Capture, name: str, path: Path | None, view: View = ACTIVE_VI
     terminal = path is None and sys.stdout.isatty()
     if terminal and name in BINARY:
         raise OutputError(f"{name} is binary and a terminal cannot show it; write it to a file with -o FILE")
+    check_mode(name, str(capture.meta.get("mode", "")))
     chunks = render(capture, name, view, terminal=terminal)
     if path is None:
         for chunk in chunks:

@@ -12,6 +12,7 @@ from weft.profile.names import ELIDED_FRAMES, NO_FRAME, escape, process_name
 from weft.profile.quality import Account
 from weft.profile.tables import EMPTY, Profile, Total, View
 from weft.profile.transform import ELIDED, Folded, fold, paths_within
+from weft.profile.units import BYTES
 from weft.sample import Frame
 
 MOST_FRAMES: Final = 10_000_000  # in one file; beyond it, stacks are shown with
@@ -21,8 +22,8 @@ Place = tuple[str, str, int, int]  # function, file, first line, line
 
 
 def render(capture: Capture, view: View) -> Iterator[bytes]:
-    """One sample for each stack of each thread in each state, with its count and its time in ns; the comments are the
-    honest account.
+    """One sample for each stack of each thread in each state, with its count and its time in ns, or in mode alloc its
+    bytes; the comments are the honest account.
     """
     profile = Profile.from_capture(capture, view)
     folded = fold(profile, _place)
@@ -78,14 +79,20 @@ class _Builder:
             sample.label.add(key=self.string(key), num=number)
 
     def _add_head(self) -> None:
-        for kind, unit in (("samples", "count"), (self._profile.mode, "nanoseconds")):
+        profile = self._profile
+        if profile.unit is BYTES:  # as in Go's profiles of the heap (runtime/pprof, writeHeapInternal)
+            types = (("alloc_objects", "count"), ("alloc_space", "bytes"))
+            period = ("space", "bytes", profile.bytes_a_sample)
+        else:
+            types = (("samples", "count"), (profile.mode, "nanoseconds"))
+            period = (profile.mode, "nanoseconds", 1_000_000_000 // profile.rate_hz)
+        for kind, unit in types:
             self.message.sample_type.add(type=self.string(kind), unit=self.string(unit))
-        self.message.default_sample_type = self.string(self._profile.mode)
-        self.message.period_type.type = self.string(self._profile.mode)
-        self.message.period_type.unit = self.string("nanoseconds")
-        self.message.period = 1_000_000_000 // self._profile.rate_hz
-        self.message.time_nanos = self._profile.start_unix_ns
-        self.message.duration_nanos = self._profile.duration_ns
+        self.message.default_sample_type = self.string(types[1][0])
+        self.message.period_type.type, self.message.period_type.unit = self.string(period[0]), self.string(period[1])
+        self.message.period = period[2]
+        self.message.time_nanos = profile.start_unix_ns
+        self.message.duration_nanos = profile.duration_ns
 
     def _special(self, frame: int) -> int:
         if frame not in self._locations:

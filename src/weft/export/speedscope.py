@@ -12,10 +12,11 @@ from weft.profile.names import ELIDED_FRAMES, NO_FRAME, escape, process_name, re
 from weft.profile.quality import Account
 from weft.profile.tables import EMPTY, Profile, View
 from weft.profile.transform import ELIDED, Folded, Paths, by_function, fold
+from weft.profile.units import BYTES
 
 
 def render(capture: Capture, view: View) -> Iterator[bytes]:
-    """Functions over time, in ns since the recording began; `line` is where a function begins."""
+    """Functions over time, in ns since the recording began, or in mode alloc by bytes; `line`: where one begins."""
     profile = Profile.from_capture(capture, view)
     folded = fold(profile, by_function)
     frames: list[dict[str, Any]] = [
@@ -38,20 +39,42 @@ def render(capture: Capture, view: View) -> Iterator[bytes]:
     paths = Paths(folded.stacks, LONGEST)
     for i, thread in enumerate(threads):
         yield b"," if i else b""
-        yield from _thread(capture, profile, folded, paths, thread)
+        if profile.unit is BYTES:
+            yield _sampled(profile, folded, paths, thread)
+        else:
+            yield from _evented(capture, profile, folded, paths, thread)
     yield b"]}\n"
 
 
-def _thread(capture: Capture, profile: Profile, folded: Folded[Any], paths: Paths, thread: int) -> Iterator[bytes]:
-    """One thread as an evented profile."""
-    special = {ELIDED: len(folded.keys), EMPTY: len(folded.keys) + 1}
-    start_ns = capture.start_ns
+def _name(profile: Profile, thread: int) -> str:
     row = profile.threads[thread]
-    name = thread_name(row)
-    if len(profile.processes) > 1:
-        process = profile.processes[row.process]
-        name = f"{process_name(process)} {process.pid} {name}"
-    head = {"type": "evented", "name": name, "unit": "nanoseconds", "startValue": 0}
+    if len(profile.processes) == 1:
+        return thread_name(row)
+    process = profile.processes[row.process]
+    return f"{process_name(process)} {process.pid} {thread_name(row)}"
+
+
+def _special(folded: Folded[Any]) -> dict[int, int]:
+    return {ELIDED: len(folded.keys), EMPTY: len(folded.keys) + 1}
+
+
+def _sampled(profile: Profile, folded: Folded[Any], paths: Paths, thread: int) -> bytes:
+    """One thread as a sampled profile: its stacks, and how much was allocated in each."""
+    special = _special(folded)
+    totals = [total for total in profile.totals if total.thread == thread]
+    samples = [[special.get(f, f) for f in paths(folded.nodes[total.stack]) or [EMPTY]] for total in totals]
+    weights = [total.weight_ns for total in totals]
+    told = {"type": "sampled", "name": _name(profile, thread), "unit": "bytes", "startValue": 0}
+    return json.dumps(
+        {**told, "endValue": sum(weights), "samples": samples, "weights": weights}, separators=(",", ":")
+    ).encode()
+
+
+def _evented(capture: Capture, profile: Profile, folded: Folded[Any], paths: Paths, thread: int) -> Iterator[bytes]:
+    """One thread as an evented profile."""
+    special = _special(folded)
+    start_ns = capture.start_ns
+    head = {"type": "evented", "name": _name(profile, thread), "unit": "nanoseconds", "startValue": 0}
     yield json.dumps(head, separators=(",", ":")).encode()[:-1] + b',"events":['
     end_ns = 0
     comma = ""

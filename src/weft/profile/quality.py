@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from weft.capture import Capture
 from weft.profile.names import escape
-from weft.profile.units import amount, duration, share
+from weft.profile.units import TIME, Unit, amount, duration, share, size, unit_of
 
 # The keys of the table `account` that the text tells; the data has all that are there. docs/account.md explains them.
 KEYS = (
@@ -46,6 +46,12 @@ KEYS = (
     "recorded_ns",
     "cpu_clocks",
     "cpu_clocks_refused",
+    "allocation_calls",
+    "allocation_bytes",
+    "allocations_refused",
+    "probes_late",
+    "probes_late_ns_max",
+    "probes_missed",
 )
 
 PEEK_WARNING = (
@@ -57,7 +63,7 @@ _MOVING = 0.01  # share of the samples from which on the profile leans
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """A reason for which samples are missing (weight_ns > 0, the time that they stood for) or degraded (0)."""
+    """A reason for which samples are missing (weight_ns > 0, the time or bytes they stood for) or degraded (0)."""
 
     reason: str
     count: int
@@ -78,6 +84,7 @@ class Account:
     complete: bool  # whether the recorder ended it; False: it still runs, or was killed
     warnings: tuple[str, ...]
     imported: str = ""  # the form of another tool's profile that it was made of; "": weft has recorded it
+    unit: Unit = TIME  # of what is lost
 
     @classmethod
     def from_capture(cls, capture: Capture) -> Self:
@@ -103,6 +110,7 @@ class Account:
             complete=complete,
             warnings=(*_import_warnings(capture), *_warnings(collector, stored, ended, complete)),
             imported=str(capture.meta.get("imported", "")),
+            unit=unit_of(str(capture.meta.get("mode", ""))),
         )
 
     @property
@@ -130,8 +138,8 @@ class Account:
         """The account as data, for JSON."""
         return {
             **self.counts,
-            "lost": _as_dicts(self.lost),
-            "degraded": _as_dicts(self.degraded),
+            "lost": _as_dicts(self.lost, self.unit),
+            "degraded": _as_dicts(self.degraded, self.unit),
             "collector": self.collector,
             "collector_reason": self.collector_reason,
             "pacer": self.pacer,
@@ -156,7 +164,7 @@ class Account:
                 f"{wanted:,} wanted, {taken:,} taken{taken_share}, {counts['samples_late']:,} late"
                 + (f", {dropped:,} dropped" if dropped else ""),
             ),
-            ("lost", _told(self.lost)),
+            ("lost", _told(self.lost, self.unit)),
             (
                 "stacks",
                 f"{counts['stacks_whole']:,} whole, {counts['stacks_truncated']:,} truncated, "
@@ -171,6 +179,8 @@ class Account:
                 f"{counts['stops']:,} stopped, {counts['stacks_moving']:,} moving",
             ),
         ]
+        if counts["allocation_calls"]:
+            rows.append(("asked for", self._asked_for()))
         if counts["stays"]:
             rows.append(
                 (
@@ -197,7 +207,7 @@ class Account:
                 )
             )
         if self.degraded:
-            rows.append(("degraded", _told(self.degraded)))
+            rows.append(("degraded", _told(self.degraded, self.unit)))
         rows.append(("held", self._held()))
         rows.append(("profiler", self._cost()))
         rows.append(("collector", escape(self._method())))
@@ -207,6 +217,17 @@ class Account:
     def lines(self) -> list[str]:
         """The account as lines of text."""
         return [f"{subject:<10}{text}" for subject, text in self.rows()]
+
+    def _asked_for(self) -> str:
+        counts = self.counts
+        late, missed, refused = counts["probes_late"], counts["probes_missed"], counts["allocations_refused"]
+        told = f"{size(counts['allocation_bytes'])} in {amount(counts['allocation_calls'], 'call')}, counted one by one"
+        if late:
+            longest = duration(counts["probes_late_ns_max"])
+            told += f"; {late:,} of the processes not from the beginning on, but at most {longest} later"
+        if missed:
+            told += f"; {missed:,} of the processes not at all: they ended before that"
+        return told + (f"; {amount(refused, 'call')} for more than there can be, not counted" if refused else "")
 
     def _held(self) -> str:
         counts = self.counts
@@ -249,16 +270,16 @@ def _warnings(collector: str, counts: Mapping[str, int], ended: str, complete: b
         yield f"the recording ended early: {ended}"
 
 
-def _told(reasons: Iterable[Reason]) -> str:
+def _told(reasons: Iterable[Reason], unit: Unit) -> str:
     """Reasons as text: 12 (unreadable 8, cycle 4), 14 ms."""
     reasons = tuple(reasons)
     if not reasons:
         return "0"
     weight_ns = sum(reason.weight_ns for reason in reasons)
     each = ", ".join(f"{escape(reason.reason)} {reason.count:,}" for reason in reasons)
-    time = f", {duration(weight_ns)}" if weight_ns > 0 else ""
-    return f"{sum(reason.count for reason in reasons):,} ({each}){time}"
+    weight = f", {unit.text(weight_ns)}" if weight_ns > 0 else ""
+    return f"{sum(reason.count for reason in reasons):,} ({each}){weight}"
 
 
-def _as_dicts(reasons: Iterable[Reason]) -> list[dict[str, Any]]:
-    return [{"reason": item.reason, "count": item.count, "weight_ns": item.weight_ns} for item in reasons]
+def _as_dicts(reasons: Iterable[Reason], unit: Unit) -> list[dict[str, Any]]:
+    return [{"reason": item.reason, "count": item.count, f"weight_{unit.name}": item.weight_ns} for item in reasons]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
 from weft.capture import Capture, Process, Thread
-from weft.sample import HIDDEN, Frame, State, is_body
+from weft.profile.units import BYTES, Unit, unit_of
+from weft.sample import HIDDEN, Frame, FrameKind, State, is_body
 
 EMPTY = -1  # the frame of the empty stack
 ACTIVE = (State.RUNNING, State.RUNNABLE, State.GIL)  # what is shown unless blocked threads are asked for too
@@ -57,7 +58,10 @@ class Stacks:
 
 
 class Total(NamedTuple):
-    """What a stack of one thread in one state adds up to: real time (mode cpu: CPU time) in ns, and ticks."""
+    """What a stack of one thread in one state adds up to: real time (mode cpu: CPU time) in ns, and ticks.
+
+    In mode alloc that is bytes, and allocations.
+    """
 
     process: int  # Process.id
     thread: int  # Thread.id
@@ -83,14 +87,25 @@ class Profile:
 
     @property
     def mode(self) -> str:
-        """What was sampled and what weights count: wall, cpu or gil."""
+        """What was sampled and what weights count: wall, cpu, gil or alloc."""
         return str(self.meta.get("mode", "wall"))
+
+    @property
+    def unit(self) -> Unit:
+        """What weights and ticks count."""
+        return unit_of(self.mode)
 
     @property
     def rate_hz(self) -> int:
         """Samples a second, as asked for; at least 1."""
         rate = self.meta.get("rate_hz", 1)
         return max(1, rate) if isinstance(rate, int) else 1
+
+    @property
+    def bytes_a_sample(self) -> int:
+        """Mode alloc: how many bytes were asked for on the average from sample to sample; at least 1."""
+        asked_for = self.meta.get("bytes_a_sample", 1)
+        return max(1, asked_for) if isinstance(asked_for, int) else 1
 
     @property
     def start_unix_ns(self) -> int:
@@ -110,12 +125,12 @@ class Profile:
 
     @property
     def weight_ns(self) -> int:
-        """The time that all totals stand for."""
+        """The time, or the bytes, that all totals stand for."""
         return sum(total.weight_ns for total in self.totals)
 
     @property
     def ticks(self) -> int:
-        """The samples that all totals stand for."""
+        """The samples, or the allocations, that all totals stand for."""
         return sum(total.ticks for total in self.totals)
 
     @classmethod
@@ -132,15 +147,19 @@ class Profile:
             duration_ns=max(0, capture.written_ns - capture.start_ns),
             idle=True,
         )
-        profile._read_stacks(capture, all_frames=view.all_frames)
-        profile._read_totals(capture)
+        callers = profile._read_stacks(capture, all_frames=view.all_frames)
+        # Where libc was asked for memory is its innermost frame, which tells less than who asked.
+        is_allocator = profile.unit is BYTES and not view.all_frames
+        profile._read_totals(capture, callers if is_allocator else {})
         return profile if view.idle else profile.active()
 
     def active(self) -> Self:
         """The same profile without the time in which threads were blocked."""
         return replace(self, idle=False, totals=[total for total in self.totals if total.state in ACTIVE])
 
-    def _read_stacks(self, capture: Capture, *, all_frames: bool) -> None:
+    def _read_stacks(self, capture: Capture, *, all_frames: bool) -> dict[int, int]:
+        """Returns the callers' nodes of those of the capture's stacks whose innermost frame is native."""
+        callers: dict[int, int] = {}
         numbers: dict[int, tuple[int, ...]] = {}  # the capture's frame ids -> self.frames
         known: dict[Frame, int] = {}
         for number, functions in capture.frames():
@@ -158,15 +177,19 @@ class Profile:
                     node = self.stacks.parent[node]  # it is shown in its wrapper's place
                 node = self.stacks.add(node, shown)
             self.nodes[stack] = node
+            if parent and any(self.frames[shown].kind is FrameKind.NATIVE for shown in numbers[frame_id]):
+                callers[stack] = self.nodes[parent]
+        return callers
 
-    def _read_totals(self, capture: Capture) -> None:
+    def _read_totals(self, capture: Capture, shown: Mapping[int, int]) -> None:
+        """Shown: nodes that some of the capture's stacks are shown as, in place of their own."""
         sums: dict[tuple[int, int, int], list[int]] = {}
         for thread, stack, state, weight_ns, ticks in _all_totals(capture, self.rate_hz):
             if thread not in self.threads or self.threads[thread].process not in self.processes:
                 raise capture.damaged(f"thread {thread} or its process is not there")
             if stack not in self.nodes:
                 raise capture.damaged(f"stack {stack} is not there")
-            total = sums.setdefault((thread, self.nodes[stack], state), [0, 0])
+            total = sums.setdefault((thread, shown.get(stack, self.nodes[stack]), state), [0, 0])
             total[0] += weight_ns
             total[1] += ticks
         self.totals = [

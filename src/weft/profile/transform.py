@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from weft.profile.tables import Profile, Stacks
-from weft.sample import Frame, State
+from weft.sample import Frame, FrameKind, State
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -58,6 +58,18 @@ def costs(profile: Profile, key: Callable[[Frame], Key]) -> dict[Key, Cost]:
             result[number].total_ns += subtree[node]
         active[number] += 1
     return dict(zip(numbers, result, strict=True))
+
+
+def python_alone(profile: Profile) -> Profile:
+    """The same without native frames: what they cost is the cost of the Python frame that they were called from."""
+    shown = [frame.kind in (FrameKind.PYTHON, FrameKind.CYTHON, FrameKind.MARKER) for frame in profile.frames]
+    stacks = Stacks()
+    nodes = [0]
+    for node in range(1, len(profile.stacks)):
+        caller, frame = nodes[profile.stacks.parent[node]], profile.stacks.frame[node]
+        nodes.append(stacks.add(caller, frame) if shown[frame] else caller)
+    totals = [total._replace(stack=nodes[total.stack]) for total in profile.totals]
+    return replace(profile, stacks=stacks, totals=totals)
 
 
 def walk(stacks: Stacks) -> Iterator[tuple[int, bool]]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
 _UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 
 
@@ -28,6 +32,34 @@ def share(part: int, whole: int) -> str:
 def amount(count: int, noun: str) -> str:
     """A count with its noun: 1 sample, 2,000 samples."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def size(count: int) -> str:
+    """An amount of memory to three digits: 0 B, 512 KiB, 1.25 GiB."""
+    value, unit = float(count), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB", "PiB"):
+        if value < 1023.5:  # what would round to 1024
+            break
+        value, unit = value / 1024, larger
+    return f"{count} B" if unit == "B" else f"{_digits(value)} {unit}"
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What a recording's weights and ticks count."""
+
+    name: str  # of weights, behind the names of columns
+    text: Callable[[int], str]  # a weight as a reader likes it
+    tick: str  # one tick
+
+
+TIME: Final = Unit("ns", duration, "sample")
+BYTES: Final = Unit("bytes", size, "allocation")
+
+
+def unit_of(mode: str) -> Unit:
+    """What the weights of a recording in this mode count: bytes in mode alloc, else time."""
+    return BYTES if mode == "alloc" else TIME
 
 
 def _digits(value: float) -> str:

@@ -16,8 +16,8 @@ from weft.profile.gil import Blame, Function, blame
 from weft.profile.names import NO_FRAME, escape, process_name, short_file, thread_name
 from weft.profile.quality import Account
 from weft.profile.tables import ACTIVE, Profile, View
-from weft.profile.transform import Cost, by_function, by_line, by_state, costs
-from weft.profile.units import amount, duration, share
+from weft.profile.transform import Cost, by_function, by_line, by_state, costs, python_alone
+from weft.profile.units import BYTES, amount, duration, share, size
 from weft.sample import State
 
 if TYPE_CHECKING:
@@ -79,10 +79,15 @@ def _parts(capture: Capture, view: View, *, bars: bool) -> Iterator[RenderableTy
         yield f"  No samples{blocked}."
     else:
         functions = costs(profile, by_function)
-        yield from _functions("Functions by their own time", functions, profile, lambda cost: cost.self_ns, bars=bars)
-        title = "Functions by time with all that they call"
+        what = "what they allocate" if profile.unit is BYTES else "time"
+        own = "what they allocate themselves" if profile.unit is BYTES else "their own time"
+        yield from _functions(f"Functions by {own}", functions, profile, lambda cost: cost.self_ns, bars=bars)
+        title = f"Functions by {what} with all that they call"
         yield from _functions(title, functions, profile, lambda cost: cost.total_ns, bars=bars)
-        yield from _lines(profile, bars=bars)
+        if profile.unit is BYTES:
+            yield from _lines("Lines of Python, with the native code that they call", python_alone(profile), bars=bars)
+        else:
+            yield from _lines("Hottest lines", profile, bars=bars)
     if len(everything.processes) > FEW_PROCESSES:
         yield from _processes(everything)
     yield from _threads(everything)
@@ -102,16 +107,17 @@ def _header(profile: Profile) -> Iterator[RenderableType]:
             line = Text.assemble((process_name(process), "bold"), f"{pid}  ", _about(process, profile.imported))
             line.no_wrap, line.overflow = True, "ellipsis"
             yield line
+    pace = f"one sample in {size(profile.bytes_a_sample)}" if profile.unit is BYTES else f"{profile.rate_hz:,} Hz"
     facts = [
         duration(profile.duration_ns),
-        f"{profile.rate_hz:,} Hz by {escape(str(profile.meta.get('collector', '?')))}",
+        f"{pace} by {escape(str(profile.meta.get('collector', '?')))}",
         amount(len(profile.threads), "thread"),
     ]
     if profile.start_unix_ns:
         started = datetime.fromtimestamp(profile.start_unix_ns // 1_000_000_000).astimezone()
         facts.insert(0, started.strftime("%F %T"))
     yield Text("  ".join(facts), style="dim")
-    yield f"{duration(profile.weight_ns)} of {_time_kind(profile)} in {amount(profile.ticks, 'sample')}"
+    yield f"{profile.unit.text(profile.weight_ns)} {_kind(profile)} in {amount(profile.ticks, profile.unit.tick)}"
 
 
 def _about(process: Process, imported: str = "") -> Text:
@@ -133,10 +139,11 @@ def _ending(status: int) -> str:
         return f"ended with status {status:#x}"
 
 
-def _time_kind(profile: Profile) -> str:
+def _kind(profile: Profile) -> str:
     if profile.mode != "wall":
-        return {"cpu": "CPU time", "gil": "time with the GIL"}.get(profile.mode, "time")
-    return "thread time, blocked threads included," if profile.idle else "active thread time"
+        kinds = {"cpu": "of CPU time", "gil": "of time with the GIL", "alloc": "allocated, as estimated by samples,"}
+        return kinds.get(profile.mode, "of time")
+    return "of thread time, blocked threads included," if profile.idle else "of active thread time"
 
 
 def _heading(title: str) -> RenderableType:
@@ -166,13 +173,13 @@ def _functions(
     if no_frame.self_ns:
         rows = sorted([*rows, ((NO_FRAME, "", 0), no_frame)], key=lambda row: -weight(row[1]))[:TOP]
     table = _table(("self", 7), ("", 8), ("total", 7), ("", 8), *(_BAR if bars else []), ("function", None))
-    whole = profile.weight_ns
+    whole, text = profile.weight_ns, profile.unit.text
     for key, cost in rows:
         table.add_row(
             _plain(share(cost.self_ns, whole), "" if cost.self_ns else "dim"),
-            _dim(duration(cost.self_ns)),
+            _dim(text(cost.self_ns)),
             share(cost.total_ns, whole),
-            _dim(duration(cost.total_ns)),
+            _dim(text(cost.total_ns)),
             *([_bar(weight(cost), whole)] if bars else []),
             _name(key),
         )
@@ -180,19 +187,20 @@ def _functions(
     yield table
 
 
-def _lines(profile: Profile, *, bars: bool) -> Iterator[RenderableType]:
-    table = _table(("self", 7), ("", 8), ("samples", 8), *(_BAR if bars else []), ("line", None))
+def _lines(title: str, profile: Profile, *, bars: bool) -> Iterator[RenderableType]:
+    unit = profile.unit
+    table = _table(("self", 7), ("", 8), (f"{unit.tick}s", 8), *(_BAR if bars else []), ("line", None))
     for key, cost in _top(costs(profile, by_line), lambda cost: cost.self_ns):
         whole = profile.weight_ns
         table.add_row(
             share(cost.self_ns, whole),
-            _dim(duration(cost.self_ns)),
+            _dim(unit.text(cost.self_ns)),
             f"{cost.ticks:,}",
             *([_bar(cost.self_ns, whole)] if bars else []),
             _name(key),
         )
     if table.row_count:
-        yield _heading("Hottest lines")
+        yield _heading(title)
         yield table
 
 
@@ -202,11 +210,12 @@ def _processes(everything: Profile) -> Iterator[RenderableType]:
     for thread, states in by_state(everything).items():
         times[everything.threads[thread].process] += _active(states)
     busiest = sorted(times, key=lambda process: (-times[process], process))
-    table = _table(("", 7), ("active", 8), ("PID", 7), ("process", None), ("", None))
+    unit = everything.unit
+    table = _table(("", 7), ("bytes" if unit is BYTES else "active", 8), ("PID", 7), ("process", None), ("", None))
     whole = sum(times.values())
     for number in busiest[:TOP_THREADS]:
         process = everything.processes[number]
-        told = (share(times[number], whole), _dim(duration(times[number])), str(process.pid))
+        told = (share(times[number], whole), _dim(unit.text(times[number])), str(process.pid))
         table.add_row(*told, _plain(process_name(process)), _about(process))
     yield _heading("Processes")
     yield table
@@ -218,7 +227,10 @@ def _threads(everything: Profile) -> Iterator[RenderableType]:
     states = by_state(everything)
     busiest = sorted(states, key=lambda thread: (-_active(states[thread]), thread))
     seen = {state for times in states.values() for state, weight_ns in times.items() if weight_ns}
+    unit = everything.unit
     shown = {state: title for state, title in _STATES.items() if state in _ALWAYS or state in seen}
+    if unit is BYTES:
+        shown = {State.RUNNING: "bytes"}
     table = _table(*((title, 8) for title in shown.values()), ("thread", None))
     for thread in busiest[:TOP_THREADS]:
         row = everything.threads[thread]
@@ -226,7 +238,7 @@ def _threads(everything: Profile) -> Iterator[RenderableType]:
         if len(everything.processes) > 1 and row.process in everything.processes:
             process = everything.processes[row.process]
             name += f" of {process_name(process)} {process.pid}"
-        table.add_row(*(duration(states[thread][state]) for state in shown), _plain(name))
+        table.add_row(*(unit.text(states[thread][state]) for state in shown), _plain(name))
     yield _heading("Threads")
     yield table
     if len(busiest) > TOP_THREADS:

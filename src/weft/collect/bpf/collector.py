@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 from weft import _native
+from weft.collect.bpf.allocator import AllocatorProbes
 from weft.collect.bpf.kernel import (
     MMAPABLE,
     File,
@@ -30,13 +31,14 @@ _TRACEPOINTS = ("sched_switch", "sched_waking")
 class KernelCollector:
     """Takes samples of the processes that it is told of, from start() to close(). CollectorError.
 
-    switches: also of threads that leave their CPU.
+    switches: also of threads that leave their CPU. allocations: only of threads that ask for memory, at `probes`.
     """
 
-    def __init__(self, rate_hz: int, *, switches: bool = True) -> None:
+    def __init__(self, rate_hz: int, *, switches: bool = True, allocations: bool = False) -> None:
         program = Object(_native.BPF_OBJECT)
         cpus = possible_cpus()
         cache = program.size_of("rule_cache")
+        walks = cpus * (_native.BPF_PLACES if allocations else 1)  # at one time
         try:
             self._maps = {
                 "processes": Map(MapKind.HASH, 4, program.size_of("weft_process"), _PROCESSES),
@@ -45,12 +47,13 @@ class KernelCollector:
                 "pages": Map(MapKind.ARRAY, 4, _native.BPF_PAGES * 4, 1, MMAPABLE),
                 "rows": Map(MapKind.ARRAY, 4, _native.BPF_ROWS * 4, 1, MMAPABLE),
                 "rules": Map(MapKind.ARRAY, 4, _native.BPF_RULES * program.size_of("weft_rule"), 1, MMAPABLE),
-                "scratches": Map(MapKind.ARRAY, 4, program.size_of("scratch"), cpus),
-                "caches": Map(MapKind.ARRAY, 4, cache, cpus),
+                "scratches": Map(MapKind.ARRAY, 4, program.size_of("scratch"), walks),
+                "caches": Map(MapKind.ARRAY, 4, cache, walks),
                 "codes": Map(MapKind.ARRAY, 4, program.size_of("told_codes"), 1),
                 "states": Map(MapKind.LRU_HASH, 4, program.size_of("weft_state"), _THREADS),
                 "threads": Map(MapKind.HASH, 4, program.size_of("weft_thread"), _THREADS if switches else 1),
                 "rates": Map(MapKind.ARRAY, 4, program.size_of("weft_rate"), cpus),
+                "allocations": Map(MapKind.ARRAY, 4, program.size_of("weft_allocations"), cpus),
                 "lost": Map(MapKind.PER_CPU_ARRAY, 4, 8, 1),
                 "ring": Map(MapKind.RING, 0, 0, _RING),
             }
@@ -58,14 +61,24 @@ class KernelCollector:
             raise CollectorError(
                 f"the kernel refuses BPF maps ({error.strerror}): collector bpf needs CAP_BPF and CAP_PERFMON, or root"
             ) from error
-        self._on_tick = program.load(ProgramKind.PERF_EVENT, "perf_event", self._maps)
+        self._programs: list[File] = []
+        self._clocks: dict[int, File] = {}
+        self.probes: AllocatorProbes | None = None
+        if allocations:
+            on_allocation = program.load(ProgramKind.PROBE, "kprobe/allocation", self._maps)
+            self._programs.append(on_allocation)
+            self.probes = AllocatorProbes(on_allocation)
+        else:
+            on_tick = program.load(ProgramKind.PERF_EVENT, "perf_event", self._maps)
+            self._programs.append(on_tick)
+            self._clocks = self._open_clocks(rate_hz, on_tick)
         self._at_tracepoints: dict[str, File] = {}
         if switches:
             for name in _TRACEPOINTS:
                 loaded = program.load(ProgramKind.RAW_TRACEPOINT, f"raw_tp/{name}", self._maps)
                 self._at_tracepoints[name] = loaded
+                self._programs.append(loaded)
         self._attached: list[File] = []
-        self._clocks = self._open_clocks(rate_hz)
         self.tables = KernelTables(*(self._maps[name] for name in ("tables", "pages", "rows", "rules", "caches")))
         self.maps = _native.KernelMaps(
             ring=self._maps["ring"].descriptor,
@@ -75,17 +88,17 @@ class KernelCollector:
             threads=self._maps["threads"].descriptor if switches else -1,
             caches=self._maps["caches"].descriptor,
             states=self._maps["states"].descriptor,
-            cpus=cpus,
+            cpus=walks,
             cache_bytes=cache,
             clocks=[self._clocks[cpu].descriptor if cpu in self._clocks else -1 for cpu in range(cpus)],
         )
 
-    def _open_clocks(self, rate_hz: int) -> dict[int, File]:
+    def _open_clocks(self, rate_hz: int, on_tick: File) -> dict[int, File]:
         """Clocks by their CPUs."""
         clocks = {}
         for cpu in range(possible_cpus()):
             try:
-                clocks[cpu] = open_clock(cpu, rate_hz, self._on_tick)
+                clocks[cpu] = open_clock(cpu, rate_hz, on_tick)
             except ProcessLookupError:
                 continue  # it is offline
             except PermissionError as error:
@@ -110,8 +123,23 @@ class KernelCollector:
         counts = self._maps["lost"][struct.pack("<I", 0)]
         return {cpu: lost for cpu, lost in enumerate(struct.unpack(f"<{len(counts) // 8}Q", counts)) if lost}
 
+    @property
+    def allocations(self) -> dict[str, int]:
+        """Calls that have asked for memory, sampled or not, and the bytes that they have asked for, on all CPUs."""
+        calls = total = refused = 0
+        for cpu in range(possible_cpus()):
+            _, calls_here, bytes_here, refused_here = struct.unpack(
+                "<qQQQ", self._maps["allocations"][struct.pack("<I", cpu)]
+            )
+            calls += calls_here
+            total += bytes_here
+            refused += refused_here
+        return {"allocation_calls": calls, "allocation_bytes": total, "allocations_refused": refused}
+
     def stop(self) -> None:
         """Let no more samples come."""
+        if self.probes:
+            self.probes.close()
         for each in (*self._attached, *self._clocks.values()):
             each.close()
         self._attached.clear()
@@ -120,7 +148,7 @@ class KernelCollector:
     def close(self) -> None:
         """Take everything out of the kernel. The sampler must have ended."""
         self.stop()
-        for program in (self._on_tick, *self._at_tracepoints.values()):
+        for program in self._programs:
             program.close()
         for each in self._maps.values():
             each.close()

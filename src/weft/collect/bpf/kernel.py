@@ -19,6 +19,7 @@ _BPF, _PERF_EVENT_OPEN, _MEMBARRIER = 321, 298, 324
 _MEMBARRIER_GLOBAL = 1
 # include/uapi/linux/bpf.h: enum bpf_cmd, and flags
 _MAP_CREATE, _MAP_LOOKUP, _MAP_UPDATE, _MAP_DELETE, _PROG_LOAD, _RAW_TRACEPOINT_OPEN, _BTF_LOAD = 0, 1, 2, 3, 5, 17, 18
+_LINK_CREATE, _ATTACH_PERF_EVENT = 28, 41
 MMAPABLE = 1 << 10
 # include/uapi/linux/perf_event.h
 _TYPE_SOFTWARE, _CPU_CLOCK = 1, 0
@@ -26,6 +27,7 @@ _ATTR_SIZE = 128
 _DISABLED, _FREQUENCY = 1 << 0, 1 << 10
 _CLOSE_ON_EXEC = 8
 _IOC_ENABLE, _IOC_SET_BPF = 0x2400, 0x40042408
+_PROBES = Path("/sys/bus/event_source/devices/uprobe/type")
 
 _MAX_ATTR = 160  # bytes of union bpf_attr; what a kernel does not know must be 0
 _LOG = 1 << 20
@@ -46,6 +48,7 @@ class MapKind(IntEnum):
 class ProgramKind(IntEnum):
     """Of enum bpf_prog_type."""
 
+    PROBE = 2  # BPF_PROG_TYPE_KPROBE, for uprobes, too
     PERF_EVENT = 7
     RAW_TRACEPOINT = 17
 
@@ -204,3 +207,37 @@ def attach(tracepoint: str, program: File) -> File:
     """Run the program at each event of one of the kernel's tracepoints. OSError."""
     name = ctypes.create_string_buffer(tracepoint.encode())
     return File(_bpf(_RAW_TRACEPOINT_OPEN, struct.pack("<QI", ctypes.addressof(name), program.descriptor)))
+
+
+def probe_type() -> int:
+    """Return the number of the kernel's perf events for probes of user code. CollectorError if it has none."""
+    try:
+        return int(_PROBES.read_text())
+    except (OSError, ValueError):
+        raise CollectorError(
+            f"mode alloc needs the kernel's probes of user code, and it has none ({_PROBES} is not there)",
+            "a kernel with CONFIG_UPROBE_EVENTS has them",
+        ) from None
+
+
+class Probe:
+    """A program that runs where a process is about to execute the instruction at an offset of a file. OSError.
+
+    It is in that process alone, in its threads that will be made, too, and in what it becomes by exec. Not in its
+    children: the kernel removes it from them at the first hit.
+    """
+
+    def __init__(self, pid: int, path: str, offset: int, cookie: int, program: File) -> None:
+        """cookie: a number of 64 bits that the program is told."""
+        name = ctypes.create_string_buffer(os.fsencode(path))
+        attributes = struct.pack("<IIQQQQQ", probe_type(), _ATTR_SIZE, 0, 0, 0, 0, 0)
+        attributes += struct.pack("<IIQQ", 0, 0, ctypes.addressof(name), offset)  # config1 and config2
+        data = ctypes.create_string_buffer(attributes, _ATTR_SIZE)
+        self._event = File(_call(_PERF_EVENT_OPEN, data, pid, -1, -1, _CLOSE_ON_EXEC))
+        link = struct.pack("<IIIIQ", program.descriptor, self._event.descriptor, _ATTACH_PERF_EVENT, 0, cookie)
+        self._link = File(_bpf(_LINK_CREATE, link))
+
+    def close(self) -> None:
+        """Remove it."""
+        self._link.close()
+        self._event.close()

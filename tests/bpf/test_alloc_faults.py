@@ -1,0 +1,219 @@
+"""Mode alloc where something is in its way, and what it leaves behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import ziglang
+from privileges import ordinary
+from running import TARGETS, Target, target_env
+from weft_command import assert_one_line, run_weft, running_weft, wait_until
+
+from weft import Capture, Mode, Options, Profile, record_process
+from weft.collect.bpf import kernel
+from weft.errors import CollectorError
+from weft.target.elf import ElfFile
+from weft.target.process import Process
+
+root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can load BPF programs")
+
+ZIG = Path(ziglang.__file__).with_name("zig")
+BREAKPOINT = b"\xcc"  # int3, which the kernel puts where a probe is
+CHURN = """
+import sys
+print("{}", flush=True)
+count = 0
+def churns():
+    global count
+    while True:
+        bytearray(100_000)
+        count += 1
+        if count % 10_000 == 0: print('{"count": %d}' % count, flush=True)
+churns()
+"""
+FAMILY = """
+import os, subprocess, sys, time
+def allocates():
+    for _ in range(50): bytearray(4 << 20)
+def in_fork(): allocates()
+if sys.argv[1:] == ["exec"]:
+    def in_exec(): allocates()
+    time.sleep(1)
+    in_exec()
+    sys.exit()
+print("{}", flush=True)
+sys.stdin.readline()
+child = os.fork()
+if child == 0:
+    time.sleep(1)
+    in_fork()
+    os._exit(0)
+os.waitpid(child, 0)
+subprocess.check_call([sys.executable, __file__, "exec"])
+for _ in range(20): os.spawnv(os.P_WAIT, "/bin/true", ["true"])
+"""
+
+
+def compile_program(output: Path, *flags: str, target: str = "x86_64-linux-gnu.2.17") -> Path:
+    command = [ZIG, "cc", "-target", target, "-O1", "-DPROGRAM", *flags, TARGETS / "allocates.c", "-o", output]
+    subprocess.run(command, check=True)
+    return output
+
+
+@contextmanager
+def running(*command: object) -> Iterator[Target]:
+    target = Target([str(part) for part in command], target_env())
+    try:
+        yield target
+    finally:
+        target.end()
+
+
+def libc_of(pid: int) -> str:
+    return next(each.path for each in Process(pid).maps() if Path(each.path).name.startswith("libc"))
+
+
+def first_byte_of_malloc(pid: int) -> bytes:
+    """As it is in the process now."""
+    path = libc_of(pid)
+    first = next(each for each in Process(pid).maps() if each.path == path)
+    with ElfFile(path) as file, Path(f"/proc/{pid}/mem").open("rb") as memory:
+        memory.seek(first.start + file.symbols(("malloc",))["malloc"])
+        return memory.read(1)
+
+
+@root_only
+def test_weft_is_killed(tmp_path: Path) -> None:
+    """GIVEN a program with probes in its libc WHEN weft is killed THEN it runs on, and its code is as it was."""
+    with running(sys.executable, "-c", CHURN) as target:
+        before = first_byte_of_malloc(target.pid)
+        assert before != BREAKPOINT
+        with running_weft("record", "-p", target.pid, "--mode", "alloc", "-o", tmp_path / "x.weft") as weft:
+            wait_until(lambda: first_byte_of_malloc(target.pid) == BREAKPOINT or weft.poll() is not None, "a probe")
+            wait_until(lambda: (tmp_path / "x.weft").exists(), "a capture")
+            weft.kill()
+            weft.wait()
+        wait_until(lambda: first_byte_of_malloc(target.pid) == before, "the probes are gone")
+        first = target.next_line()["count"]
+        assert target.next_line()["count"] > first
+        assert target.process.poll() is None
+
+
+@root_only
+def test_probes_are_gone_when_the_recording_ends(tmp_path: Path) -> None:
+    """GIVEN a recording that has ended in order THEN the code of the program is as it was before."""
+    with running(sys.executable, "-c", CHURN) as target:
+        before = first_byte_of_malloc(target.pid)
+        record_process(target.pid, tmp_path / "x.weft", Options(duration_s=0.5, mode=Mode.ALLOC))
+        assert first_byte_of_malloc(target.pid) == before
+
+
+@root_only
+def test_libc_is_deleted(tmp_path: Path) -> None:
+    """GIVEN a program whose libc has been deleted, and another one put in its place THEN its calls are seen."""
+    with running(compile_program(tmp_path / "first")) as target:
+        libc = libc_of(target.pid)
+        loader = next(each.path for each in Process(target.pid).maps() if Path(each.path).name.startswith("ld-"))
+    copy = Path(shutil.copy(libc, tmp_path / "libc.so.6"))
+    with running(loader, "--library-path", tmp_path, tmp_path / "first") as target:
+        copy.unlink()
+        shutil.copy(loader, copy)
+        path = tmp_path / "x.weft"
+        options = Options(duration_s=60, mode=Mode.ALLOC, subprocesses=True)
+        record_process(target.pid, path, options, begins(target))
+        with Capture(path) as capture:
+            assert capture.account()["allocation_calls"] == 7220
+
+
+def begins(target: Target) -> Callable[[object], None]:
+    """What lets the target begin, once the recording has begun."""
+    begun: list[bool] = []
+
+    def begin(_: object) -> None:
+        if not begun:
+            begun.append(True)
+            assert target.process.stdin is not None
+            target.process.stdin.write(b"\n")
+            target.process.stdin.close()
+
+    return begin
+
+
+@root_only
+def test_children(tmp_path: Path) -> None:
+    """GIVEN a program that forks, and starts another one, and some that end at once WHEN all are followed THEN what the
+    first two allocate is seen, and it is told that the others were not seen from their beginning on, or at all."""
+    script = tmp_path / "family.py"
+    script.write_text(FAMILY)
+    path = tmp_path / "x.weft"
+    with running(sys.executable, script) as target:
+        options = Options(duration_s=60, mode=Mode.ALLOC, subprocesses=True)
+        record_process(target.pid, path, options, begins(target))
+    with Capture(path) as capture:
+        profile = Profile.from_capture(capture)
+        account = capture.account()
+    found = {"in_fork": 0, "in_exec": 0}
+    for total in profile.totals:
+        names = {profile.frames[frame].function for frame in profile.stacks.path(total.stack)}
+        for name in found.keys() & names:
+            found[name] += total.weight_ns
+    for name, bytes_ in found.items():
+        # Each of 4 MiB is sampled with a chance of 0.9997, and of each thread less than 1,000 bytes are not told.
+        assert abs(bytes_ - 50 * (4 << 20)) <= 3 * (4 << 20), name
+    assert account["probes_late"] + account["probes_missed"] == 22
+    assert 0 < account["probes_late_ns_max"] < 10**9
+
+
+@root_only
+def test_no_symbols(tmp_path: Path) -> None:
+    """GIVEN a program with a libc in it, and without symbols THEN one line says that it cannot be seen."""
+    program = compile_program(tmp_path / "stripped", "-static", "-s", target="x86_64-linux-musl")
+    with running(program) as target:
+        run = run_weft("record", "-s", "-p", target.pid, "--mode", "alloc", "-o", tmp_path / "x.weft")
+        assert "no libc, or one without symbols" in assert_one_line(run)
+
+
+@root_only
+def test_no_probes_in_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a kernel without probes of user code THEN the error says so, before anything is recorded."""
+    monkeypatch.setattr(kernel, "_PROBES", tmp_path / "type")
+    with running(sys.executable, "-c", CHURN) as target, pytest.raises(CollectorError, match="CONFIG_UPROBE_EVENTS"):
+        record_process(target.pid, tmp_path / "x.weft", Options(duration_s=1, mode=Mode.ALLOC))
+
+
+@root_only
+def test_no_privilege(tmp_path: Path) -> None:
+    """GIVEN an ordinary user THEN one line says what is needed."""
+    with running(sys.executable, "-c", CHURN) as target:
+        options = ["-p", target.pid, "--mode", "alloc", "-d", 1, "-o", "/tmp/weft-never.weft"]
+        run = run_weft("record", *options, prefix=ordinary())
+        assert "weft: " in assert_one_line(run)
+        assert target.process.poll() is None
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--mode", "alloc", "--collector", "ptrace"], "needs collector bpf"),
+        (["--mode", "alloc", "--collector", "peek"], "needs collector bpf"),
+        (["--mode", "alloc", "-o", "x.gecko.json.gz"], "gecko shows times"),
+        (["--mode", "alloc", "-o", "x.html"], "html shows times"),
+        (["--mode", "alloc", "-o", "x.trace.json"], "chrometrace shows times"),
+    ],
+)
+def test_what_does_not_go_together(options: list[str], says: str) -> None:
+    """GIVEN options that mode alloc cannot do THEN one line says why, and nothing is recorded."""
+    assert says in assert_one_line(run_weft("record", "-p", os.getpid(), *options))
+
+
+@pytest.mark.parametrize("options", [["-p", "1", "-r", "99"], ["-a"]])
+def test_wrong_usage(options: list[str]) -> None:
+    """GIVEN a rate, or all of the machine THEN mode alloc is refused as wrong usage."""
+    assert_one_line(run_weft("record", "--mode", "alloc", *options), status=2)
