@@ -124,7 +124,12 @@ def test_folders_of_runs(make: Make, tmp_path: Path) -> None:
     assert not difference.faster("own")
     one = compare_recordings(tmp_path / "old/0.weft", tmp_path / "new/0.weft", Normalise.NONE).difference
     assert {row.function for row in one.slower("own")} == {"noisy", "steady"}
-    assert "from recording to recording" in run_weft("diff", tmp_path / "old", tmp_path / "new").stdout
+    told = run_weft("diff", "--normalise", "none", tmp_path / "old", tmp_path / "new").stdout
+    assert "from recording to recording" in told
+    assert "From one recording" not in told
+    pair = tmp_path / "old/0.weft", tmp_path / "new/0.weft"
+    assert "From one recording on each side" in run_weft("diff", "--normalise", "none", *pair).stdout
+    assert "From one recording on each side" not in run_weft("diff", *pair).stdout
 
 
 def test_normalised(make: Make) -> None:

@@ -71,9 +71,8 @@ def test_slowest_tests_and_a_flame_graph_each(project: Path) -> None:
     assert run.returncode == 1
     assert "1 failed, 5 passed" in run.stdout
     order = summary(run.stdout)
-    assert order[0] == "test_them.py::test_long"
-    assert order[1] == "test_them.py::test_sleeps"
-    assert order[-1] == "test_them.py::test_short"
+    assert {"test_them.py::test_long", "test_them.py::test_sleeps"} < {*order[:-1]}
+    assert order[-1] == "test_them.py::test_short"  # which does nothing
     assert len(order) == 6
     long = next(line for line in run.stdout.splitlines() if "test_long" in line)
     assert long.endswith("spin (test_them.py)")

@@ -97,6 +97,11 @@ def notes(difference: Difference) -> Iterator[str]:
         f"All intervals hold at once ({amount(difference.comparisons, 'comparison')}); noise is measured "
         + ("from recording to recording" if difference.from_runs else "within each recording")
     )
+    if difference.normalise is not Normalise.SAMPLES and not difference.from_runs:
+        yield (
+            "From one recording on each side it is not known how much times differ from run to run, with the speed of "
+            "the machine: record several runs of each, and give two folders"
+        )
     if difference.blind:
         yield (
             "One side does not tell when its samples were taken: they are taken for independent of each other, and "

@@ -215,6 +215,7 @@ class Page {
     const link = writeLink(this.choice, this.start);
     if (link === this.#link) return; // browsers allow so many changes in a while, and no more
     this.#link = link;
+    if (location.protocol === "about:") return; // in a frame of a notebook: it has no address to link to
     history.replaceState(null, "", link === "" ? location.pathname + location.search : `#${link}`);
   }
 
