@@ -257,7 +257,7 @@ def test_refused(options: list[str], told: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [["-a", "-p", "1"], ["--comm", "sh", "-p", "1"], ["-a", "-s"], ["-a", "--mode", "wall"]]
+    "options", [["-a", "-p", "1"], ["--comm", "sh", "-p", "1"], ["-a", "-s"], ["-a", "--mode", "gil"]]
 )
 def test_usage(options: list[str], tmp_path: Path) -> None:
     assert run_weft("record", *options, "-o", tmp_path / "x.weft").returncode == 2

@@ -43,7 +43,7 @@ def test_older_frames(interpreter: Interpreter, start_target: StartTarget, tmp_p
     account = account_of(path)
     print(f"{interpreter.name}: {account['stacks_read_late']:,} read late, whole: {whole}, of {seen}")
     assert account["stacks_read_late"] > 20
-    assert seen[State.SLEEPING] > 0.5e9
+    assert seen[State.SLEEPING] > 0.1e9
     # The others had moved on before they were looked at.
     assert whole[State.SLEEPING] > 0.5 * seen[State.SLEEPING]
     assert whole[State.RUNNING] > 0
