@@ -81,6 +81,9 @@ SampledProcess* Sampler::meet_process() {
 
 // Where times off the CPU count: the processes that are there already, some of which may not come to a CPU meanwhile.
 void Sampler::meet_all() {
+    if (!options_.machine) {
+        return;
+    }
     for (const pid_t pid : list_processes()) {
         if (!options_.machine->lets(pid)) {
             kernel_side_->ignore(pid);

@@ -200,7 +200,7 @@ void Sampler::run() {
     next_publish_ns_ = next_tick_ns_ + publish_period_ns_;
     bool going = true;
     std::unique_lock turn(turn_);
-    if (options_.machine && tells_switches()) {
+    if (tells_switches()) {
         meet_all();
     }
     while (going) {
