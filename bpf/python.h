@@ -193,6 +193,7 @@ static long cframe_step(uint32_t index, struct walk* walk) {
     }
     const uint32_t at = add_piece(scratch, cframe + python->cframe_frame, python->cframe_size);
     if (!at) {
+        add_piece(scratch, cframe + python->cframe_frame, sizeof cframe);  // the last one that can be read
         return 1;
     }
     const uint32_t previous = at + python->cframe_previous - python->cframe_frame;
