@@ -132,20 +132,19 @@ class _Session:
 
 def _tests(recording: Recording, windows: list[tuple[str, int, int]], folder: Path) -> Iterator[TestTimes]:
     """What each test took; writes its flame graph."""
+    from weft.profile.tables import Profile
     from weft.profile.windows import within
+    from weft.report import html
 
-    results = recording.results
-    with results:
-        profiles = within(results.capture, results.everything, [(start, end) for _, start, end in windows])
-        for (test, start, end), profile in zip(windows, profiles, strict=True):
-            active = profile.active()
+    with recording.results as results:
+        everything = Profile.from_capture(results.capture, html.ALL)
+        parts = within(results.capture, everything, [(start, end) for _, start, end in windows])
+        for (test, start, end), part in zip(windows, parts, strict=True):
+            active = part.profile.active()
             page = ""
             if active.ticks >= FEWEST:
-                from weft.report import html
-
                 path = folder / _file_name(test)
-                report = html.render(results.capture, title=test, window=(start, end))
-                path.write_text(report, "utf-8")
+                path.write_text(html.render(results.capture, title=test, part=part), "utf-8")
                 page = str(path)
             yield TestTimes(test, end - start, *_times(active), active.ticks, _hottest(active), page)
 

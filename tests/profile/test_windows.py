@@ -45,14 +45,25 @@ def test_windows_have_what_lies_in_them(tmp_path: Path) -> None:
     builder.writer.close()
     count(2, since, START_NS + SECOND, "stands", State.LOCK)
     with Capture(tmp_path / "x.weft") as capture:
-        profiles = within(capture, Profile.from_capture(capture, View(idle=True)), windows)
-    for profile, (start, end), found in zip(profiles, windows, expected, strict=True):
+        parts = within(capture, Profile.from_capture(capture, View(idle=True)), windows)
+    for part, (start, end), found in zip(parts, windows, expected, strict=True):
+        profile = part.profile
         got = {
             (total.thread, profile.frames[profile.stacks.frame[total.stack]].function, total.state): total.weight_ns
             for total in profile.totals
         }
         assert got == dict(found)
         assert profile.duration_ns == end - start
+        by_run: Counter[tuple[int, str, State]] = Counter()
+        for thread in profile.threads:
+            for runs in part.runs(thread):
+                for at_ns, weight_ns, state, stack in zip(
+                    runs.at_ns, runs.weight_ns, runs.state, runs.stack, strict=True
+                ):
+                    assert start <= at_ns - weight_ns < at_ns <= end
+                    function = profile.frames[profile.stacks.frame[profile.nodes[stack]]].function
+                    by_run[thread, function, State(state)] += weight_ns
+        assert by_run == found
 
 
 def test_no_windows(tmp_path: Path) -> None:

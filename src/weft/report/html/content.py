@@ -13,12 +13,13 @@ from weft.profile.names import NO_FRAME, escape
 from weft.profile.quality import Account
 from weft.profile.tables import ACTIVE, EMPTY, Profile, View
 from weft.profile.units import duration, share
-from weft.profile.windows import Window, within
+from weft.profile.windows import Part
 from weft.report.html.pack import DELTA, Packer
 from weft.report.html.prefix import MAX_STACKS, PRUNED, Prefix, prefix
 from weft.report.html.timeline import Rows, timeline
 from weft.sample import Frame, FrameFlag, FrameKind, State
 
+ALL: Final = View(idle=True, all_frames=True)  # of a part's profile, too: the page leaves out by itself
 LONGEST_NAME: Final = 1000  # characters; a longer one is cut, and still told apart from others with the same beginning
 MAX_TOTALS: Final = 2_000_000  # of thread, stack and state
 MAX_SOURCES: Final = 4 << 20  # characters of all sources in the page
@@ -46,13 +47,11 @@ _FLAGS: Final = {
 }
 
 
-def content(capture: Capture, view: View, window: Window | None = None) -> str:
-    """The page's data, of the whole recording or of a window. Raises CaptureError where the capture is damaged."""
-    profile = Profile.from_capture(capture, View(idle=True, all_frames=True))
-    if window is not None:
-        (profile,) = within(capture, profile, [window])
+def content(capture: Capture, view: View, part: Part | None = None) -> str:
+    """The page's data, of the whole recording or of a part. Raises CaptureError where the capture is damaged."""
+    profile = part.profile if part else Profile.from_capture(capture, ALL)
     stacks = _bounded(profile)
-    rows = timeline(capture, profile, stacks, window)
+    rows = timeline(capture, profile, stacks, part)
     packer = Packer()
     frames, places = _frames(profile, stacks)
     packer.add("stack.back", [i - caller if caller >= 0 else 0 for i, caller in enumerate(stacks.parent)])
@@ -62,7 +61,7 @@ def content(capture: Capture, view: View, window: Window | None = None) -> str:
     if rows.slice_us:
         _add_totals(packer, profile, stacks)
     threads = {thread: number for number, thread in enumerate(profile.threads)}
-    waits = capture.gil_waits() if window is None else iter(())  # they are told without a time
+    waits = iter(()) if part else capture.gil_waits()  # they are told without a time
     _add_waits(packer, capture, waits, profile, stacks, threads)
     account = Account.from_capture(capture)
     processes = {process: number for number, process in enumerate(profile.processes)}

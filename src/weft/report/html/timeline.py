@@ -6,12 +6,12 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Final
 
 from weft.capture import Capture, Slice
 from weft.profile.tables import Profile
-from weft.profile.windows import Window
+from weft.profile.windows import Part
 from weft.report.html.prefix import Prefix
 
 MAX_ROWS: Final = 1_000_000  # runs, as they were recorded
@@ -36,19 +36,21 @@ class Rows:
     slice_us: int = 0  # within so much time, the order of the rows says nothing; 0: they are the runs themselves
 
 
-def timeline(capture: Capture, profile: Profile, stacks: Prefix, window: Window | None = None) -> Rows:
+def timeline(capture: Capture, profile: Profile, stacks: Prefix, part: Part | None = None) -> Rows:
     """The rows of all threads: the runs, if there are no more than MAX_ROWS.
 
     Else the runs of some seconds are added up by stack and state, and lie side by side where the first of them began;
     of each such slice the heaviest stacks are told, and the time of the others as that of a common caller. No time and
-    no sample is left out. Of a window, which is short, all runs are told.
+    no sample is left out. Of a part, which is short, all runs are told.
     """
     place_of = {stack: stacks.place[node] for stack, node in profile.nodes.items()}
-    if window is not None:
-        rows = _collect(profile, partial(_runs_within, capture, place_of, window))
+    if part is not None:
+        rows = _collect(profile, partial(_runs, part, place_of))
         assert rows is not None  # it has no bound
         return rows
-    rows = _collect(profile, partial(_runs, capture, place_of), MAX_ROWS)
+    rows = _collect(
+        profile, lambda thread: chain(_runs(capture, place_of, thread), _standing(capture, thread, place_of)), MAX_ROWS
+    )
     if rows is not None:
         return rows
     threads = max(len(profile.threads), 1)
@@ -78,42 +80,12 @@ def _collect(profile: Profile, rows_of: Callable[[int], Iterator[Columns]], most
     return rows
 
 
-def _runs(capture: Capture, place_of: dict[int, int], thread: int) -> Iterator[Columns]:
-    origin = capture.start_ns
-    for runs in capture.runs(thread):
+def _runs(recorded: Capture | Part, place_of: dict[int, int], thread: int) -> Iterator[Columns]:
+    origin = recorded.start_ns
+    for runs in recorded.runs(thread):
         starts = [(at - weight - origin) // 1000 for at, weight in zip(runs.at_ns, runs.weight_ns, strict=True)]
         weights = [weight // 1000 for weight in runs.weight_ns]
         yield starts, weights, runs.ticks, runs.state, [place_of[stack] for stack in runs.stack]
-    yield from _standing(capture, thread, place_of)
-
-
-def _runs_within(capture: Capture, place_of: dict[int, int], window: Window, thread: int) -> Iterator[Columns]:
-    """The runs of a window, and what is in it of those that cross its edges. Times are from its begin on."""
-    begin_ns, end_ns = window
-    found: list[tuple[int, int, int, int, int]] = []
-
-    def add(at: int, weight: int, ticks: int, state: int, stack: int) -> None:
-        start, end = max(at - weight, begin_ns), min(at, end_ns)
-        if start < end:
-            found.append(
-                (
-                    (start - begin_ns) // 1000,
-                    (end - start) // 1000,
-                    ticks * (end - start) // weight,
-                    state,
-                    place_of[stack],
-                )
-            )
-
-    for runs in capture.runs(thread):
-        for run in zip(runs.at_ns, runs.weight_ns, runs.ticks, runs.state, runs.stack, strict=True):
-            add(*run)
-    for standing in capture.standing():
-        if standing.thread == thread:
-            add(capture.written_ns, capture.written_ns - standing.since_ns, 1, standing.state, standing.stack)
-    if found:
-        start, weight, ticks, state, stack = zip(*found, strict=True)
-        yield start, weight, ticks, state, stack
 
 
 def _slices(
