@@ -20,6 +20,7 @@ from weft.cli.report import report
 from weft.errors import CaptureError, OutputError
 from weft.profile.tables import View
 from weft.report import text
+from weft.report.console import FILE_WIDTH
 from weft.report.data import as_dict
 from weft.sample import State
 
@@ -112,7 +113,7 @@ def test_names_cannot_steer_the_terminal(tmp_path: Path) -> None:
     assert r"\x1b[2J\x0ax (1300) of \x1b[2J 1300" in report
     from rich.cells import cell_len
 
-    assert max(cell_len(line) for line in report.splitlines()) <= text.FILE_WIDTH
+    assert max(cell_len(line) for line in report.splitlines()) <= FILE_WIDTH
 
 
 @pytest.mark.parametrize("columns", [60, 132])

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import os
-import shutil
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,6 +16,7 @@ from weft.profile.quality import Account
 from weft.profile.tables import ACTIVE, Profile, View
 from weft.profile.transform import Cost, by_function, by_line, by_state, costs, python_alone
 from weft.profile.units import BYTES, amount, duration, share, size
+from weft.report.console import printed
 from weft.sample import State
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 TOP: Final = 12  # functions and lines in each table
 TOP_THREADS: Final = 16  # and processes
 FEW_PROCESSES: Final = 4  # that are named above everything else
-FILE_WIDTH: Final = 100  # columns, where the report goes to no terminal
 BAR_WIDTH: Final = 10
 NARROW: Final = 80  # columns; below it there are no bars
 
@@ -50,23 +48,7 @@ _BAR: Final[list[tuple[str, int | None]]] = [("", BAR_WIDTH)]
 
 def render(capture: Capture, view: View, *, terminal: bool) -> Iterator[bytes]:
     """The report; in colours and as wide as the terminal if it goes to one."""
-    from rich.console import Console
-
-    out = io.StringIO()
-    width = shutil.get_terminal_size((FILE_WIDTH, 24)).columns if terminal else FILE_WIDTH
-    console = Console(
-        file=out,
-        width=width,
-        force_terminal=terminal,
-        force_jupyter=False,  # it would show it in the notebook, and write nothing
-        highlight=False,
-        markup=False,
-        emoji=False,
-    )
-    for part in _parts(capture, view, bars=width >= NARROW):
-        console.print(part)
-    text = out.getvalue() if terminal else "".join(line.rstrip() + "\n" for line in out.getvalue().splitlines())
-    yield text.encode()
+    yield printed(lambda width: _parts(capture, view, bars=width >= NARROW), terminal=terminal)
 
 
 def _parts(capture: Capture, view: View, *, bars: bool) -> Iterator[RenderableType]:

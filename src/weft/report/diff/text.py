@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
-import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from weft.profile.names import escape, short_file
+from weft.report.console import printed
 from weft.report.diff.content import Comparison, Section, closing, figures, headline, notes, sections
-from weft.report.text import FILE_WIDTH
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -21,22 +19,7 @@ TOP: Final = 12  # functions in each table
 
 def render(comparison: Comparison, *, terminal: bool) -> Iterator[bytes]:
     """The difference; in colours and as wide as the terminal if it goes to one."""
-    from rich.console import Console
-
-    out = io.StringIO()
-    width = shutil.get_terminal_size((FILE_WIDTH, 24)).columns if terminal else FILE_WIDTH
-    console = Console(
-        file=out,
-        width=width,
-        force_terminal=terminal,
-        force_jupyter=False,  # it would show it in the notebook, and write nothing
-        highlight=False,
-        markup=False,
-        emoji=False,
-    )
-    for part in _parts(comparison):
-        console.print(part)
-    yield "".join(line.rstrip() + "\n" for line in out.getvalue().splitlines()).encode()
+    yield printed(lambda _: _parts(comparison), terminal=terminal)
 
 
 def _parts(comparison: Comparison) -> Iterator[RenderableType]:

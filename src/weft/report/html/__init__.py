@@ -15,7 +15,8 @@ __all__ = ["ALL", "render"]
 def render(capture: Capture, view: View = ACTIVE_VIEW, *, title: str = "", part: Part | None = None) -> str:
     """The report of a capture as HTML; what the view leaves out, the page can show, too. Raises CaptureError.
 
-    title: the recording's own, if there is none. part: what is shown, if it is not all; its profile is one of the view ALL.
+    title: the recording's own, if there is none.
+    part: what is shown, if it is not all; its profile is one of the view ALL.
     """
     title = title or recording_name(capture.processes()) or "weft"
     return assemble(title, content(capture, view, part))
