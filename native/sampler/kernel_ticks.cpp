@@ -81,7 +81,7 @@ SampledProcess* Sampler::meet_process() {
 
 // Where times off the CPU count: the processes that are there already, some of which may not come to a CPU meanwhile.
 void Sampler::meet_all() {
-    if (!options_.machine) {
+    if (!options_.machine || !tells_switches()) {
         return;
     }
     for (const pid_t pid : list_processes()) {

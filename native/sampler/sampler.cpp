@@ -200,9 +200,7 @@ void Sampler::run() {
     next_publish_ns_ = next_tick_ns_ + publish_period_ns_;
     bool going = true;
     std::unique_lock turn(turn_);
-    if (tells_switches()) {
-        meet_all();
-    }
+    meet_all();
     while (going) {
         wait(turn);
         if (std::exchange(sigchld_, false)) {

@@ -168,8 +168,8 @@ Sampler::Look Sampler::look_at(SampledThread& thread, const ThreadPosition& posi
     }
     process.memory.read_through(thread.tid);
     std::optional<SampleMemory> then;
+    LatePages* late = nullptr;
     if (sample != nullptr) {
-        LatePages* late = nullptr;
         if (sample->met_unreadable()) {
             late = &process.late_pages;
             late->begin(ring_looks_,
@@ -190,7 +190,7 @@ Sampler::Look Sampler::look_at(SampledThread& thread, const ThreadPosition& posi
     const bool is_native_alone = stack.loss == Loss::kNoRuntime && !native_.frames.empty();
     look.taken = stack.loss == Loss::kNone || !stack.frames.empty() || is_native_alone;
     look.loss = stack.loss;
-    if (sample != nullptr && sample->met_unreadable() && process.late_pages.pages() != 0) {
+    if (late != nullptr && late->pages() != 0) {
         ++batch_.account.stacks_read_late;
     }
     return look;

@@ -1,7 +1,9 @@
 """Mode alloc: programs that know what they ask libc for. Nothing of the expectation comes from weft.
 
 An allocation of n bytes is sampled with a probability of p = 1 - exp(-n / mean) and stands for 1 / p then, so of N such
-ones the estimate of their number has a variance of N (1 - p) / p, and that of their bytes n * n times as much.
+ones the estimate of their number has a variance of N (1 - p) / p, and that of their bytes n * n times as much. Where next
+to none is missed (of 5 MB, one in 14,000), how many are is a Poisson variable, far from a normal one: of 200 such ones
+one is missed in 1.4 % of all runs, which is 8 standard deviations.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ ZIG = Path(ziglang.__file__).with_name("zig")
 GLIBC = "x86_64-linux-gnu.2.17"
 MEAN = 512 << 10  # bytes
 SIGMAS = 5
+ALARM = 5.7e-7  # as rarely as a normal variable is farther off than that
+FEW = 25  # that are missed, on average; of more it is normal
 # Of allocates.c: what each function asks for, in one round, by sizes.
 SIZES = {
     "get_many": [1000],
@@ -69,6 +73,23 @@ def deviations(sizes: list[int], rounds: int) -> tuple[float, float]:
     return math.sqrt(rounds * bytes_), math.sqrt(rounds * sum(odds))
 
 
+def missed_at_most(sizes: list[int], rounds: int) -> tuple[int, int]:
+    """How many bytes and calls may be missed by chance, of sizes of which few are: seen too rarely to be normal."""
+    bytes_ = calls = 0
+    for size in sizes:
+        mean = rounds * math.exp(-size / MEAN)
+        if mean < FEW:
+            most, chance = 0, math.exp(-mean)
+            more = -math.expm1(-mean)  # the chance that it is more than `most`
+            while more > ALARM:
+                most += 1
+                chance *= mean / most
+                more -= chance
+            bytes_ += most * size
+            calls += most
+    return bytes_, calls
+
+
 def asked_in(stacks: list[Sampled], function: str) -> tuple[int, int]:
     """Bytes and calls of the stacks that a function is in."""
     among = [sampled for sampled in stacks if any(frame.function == function for frame in sampled.frames)]
@@ -87,18 +108,25 @@ def test_bytes_calls_and_stacks(
     path = tmp_path / "alloc.weft"
     record_from_now_on(target, path, ends=False)
     told = target.next_line()
+    account = account_of(path)
+    known = sum(each["bytes"] for each in told.values())
+    assert known <= account["allocation_bytes"] <= 1.02 * known  # the interpreter asks for some, too
+    assert account["allocation_calls"] >= sum(each["calls"] for each in told.values())
+    assert account["samples_dropped"] == 0
+    assert losses_of(path).keys() <= {"code-gone"}
     stacks = woven_stacks_of(path)
     for function, sizes in SIZES.items():
         asks = function.replace("get_", "asks_")
         rounds = told[asks]["calls"] // len(sizes)
         assert told[asks]["bytes"] == rounds * sum(sizes)
         of_bytes, of_calls = deviations(sizes, rounds)
+        few_bytes, few_calls = missed_at_most(sizes, rounds)
         bytes_, calls = asked_in(stacks, function)
         print(f"{interpreter.name} {function}: {bytes_ / told[asks]['bytes']:.4f} of the bytes, sigma "
               f"{of_bytes / told[asks]['bytes']:.4f}; {calls / told[asks]['calls']:.4f} of the calls")  # fmt: skip
         # Of each of two threads, less than 1,000 bytes and one call are not told.
-        assert abs(bytes_ - told[asks]["bytes"]) <= SIGMAS * of_bytes + 2000
-        assert abs(calls - told[asks]["calls"]) <= SIGMAS * of_calls + 2
+        assert abs(bytes_ - told[asks]["bytes"]) <= max(SIGMAS * of_bytes, few_bytes) + 2000
+        assert abs(calls - told[asks]["calls"]) <= max(SIGMAS * of_calls, few_calls) + 2
     for sampled in stacks:
         names = [frame.function for frame in sampled.frames]
         for name in set(names) & SIZES.keys():
@@ -110,12 +138,6 @@ def test_bytes_calls_and_stacks(
         if any(frame.function in SIZES for frame in woven.frames)
     }
     assert seen == wanted
-    account = account_of(path)
-    known = sum(each["bytes"] for each in told.values())
-    assert known <= account["allocation_bytes"] <= 1.02 * known  # the interpreter asks for some, too
-    assert account["allocation_calls"] >= sum(each["calls"] for each in told.values())
-    assert account["samples_dropped"] == 0
-    assert losses_of(path).keys() <= {"code-gone"}
 
 
 def trees() -> Iterator[tuple[str, Path | None]]:
