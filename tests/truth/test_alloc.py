@@ -1,9 +1,9 @@
 """Mode alloc: programs that know what they ask libc for. Nothing of the expectation comes from weft.
 
 An allocation of n bytes is sampled with a probability of p = 1 - exp(-n / mean) and stands for 1 / p then, so of N such
-ones the estimate of their number has a variance of N (1 - p) / p, and that of their bytes n * n times as much. Where next
-to none is missed (of 5 MB, one in 14,000), how many are is a Poisson variable, far from a normal one: of 200 such ones
-one is missed in 1.4 % of all runs, which is 8 standard deviations.
+ones the estimate of their number has a variance of N (1 - p) / p, and that of their bytes n * n times as much.
+Where next to none is missed (of 5 MB, one in 14,000), how many are is a Poisson variable, far from a normal one: of 200
+such ones one is missed in 1.4 % of all runs, which is 8 standard deviations.
 """
 
 from __future__ import annotations
