@@ -67,7 +67,7 @@ State Sampler::state_of_leaving(const SampledThread& thread, Address& gil_holder
     SampledProcess& process = thread.process;
     if (wait.system_call == SYS_futex && process.python && process.python->is_gil(wait.first_argument)) {
         SampleMemory then(kernel_sample_, process.code, process.memory);
-        gil_holder = process.python->gil_holder(then, head.thread_state);
+        gil_holder = process.python->gil_holder(then, wait.first_argument);
         return State::kGil;
     }
     return state_of(wait);
@@ -125,10 +125,10 @@ void Sampler::blame(SampledThread& thread, const Stay& stay, std::uint64_t weigh
     gil_blame_.add(thread.id, stay.away.stack, holder.id, weight_ns, doings);
 }
 
-// A thread that was blocked when we came, or whose stack was not told: it was read from outside, and is where stack_ says.
-void Sampler::was_read_away(SampledThread& thread, State state, std::uint32_t stack, std::uint64_t seen_ns) {
-    thread.off_cpu.leave({stack, state, Loss::kNone, seen_ns, true, 0});
-    thread.timeline.stand({stack, state, seen_ns, seen_ns});
+// A thread that was blocked when we came, or whose stack was not told: it was read from outside, and is there still.
+void Sampler::was_read_away(SampledThread& thread, const Away& away) {
+    thread.off_cpu.leave(away);
+    thread.timeline.stand({away.stack, away.state, away.seen_ns, away.seen_ns});
 }
 
 // Stays that no stack was taken of are shared out, and told.

@@ -24,7 +24,8 @@ struct Away {
     Loss loss = Loss::kNone;         // why there is no stack
     std::uint64_t seen_ns = 0;       // when it left; or when it was seen away
     bool was_read = false;           // by us, from outside: the kernel had not told
-    Address gil_holder = 0;  // pthread_self of the thread that held the GIL as it began to wait for that; 0: not known
+    Address gil_holder =
+        0;  // of a wait for the GIL: pthread_self of the thread that held it when this one was seen; 0: not known
 };
 
 // A stay that is over.

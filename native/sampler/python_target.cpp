@@ -213,25 +213,24 @@ std::vector<Address> PythonTarget::gil_holders(ProcessMemory& memory) {
     return holders;
 }
 
-Address PythonTarget::gil_holder(Memory& then, Address thread_state) const {
-    const auto waiter = std::ranges::find(threads_.states, thread_state, &ThreadState::address);
-    if (waiter == threads_.states.end()) {
-        return 0;
+const Interpreter* PythonTarget::interpreter_of_gil(Address address) const {
+    const std::uint32_t size = runtime_.layout().gil_size;
+    if (!present(size)) {
+        return nullptr;
     }
-    const auto interpreter = std::ranges::find(threads_.interpreters, waiter->interpreter, &Interpreter::address);
-    if (interpreter == threads_.interpreters.end()) {
-        return 0;
-    }
-    const Address holder = runtime_.gil_holder(then, *interpreter);
+    const auto found = std::ranges::find_if(threads_.interpreters, [&](const Interpreter& interpreter) {
+        return interpreter.gil != 0 && address >= interpreter.gil && address - interpreter.gil < size;
+    });
+    return found == threads_.interpreters.end() ? nullptr : &*found;
+}
+
+Address PythonTarget::gil_holder(Memory& then, Address address) const {
+    const Interpreter* interpreter = interpreter_of_gil(address);
+    const Address holder = interpreter == nullptr ? 0 : runtime_.gil_holder(then, *interpreter);
     const auto state = std::ranges::find(threads_.states, holder, &ThreadState::address);
     return state == threads_.states.end() ? 0 : state->pthread;
 }
 
-bool PythonTarget::is_gil(Address address) const {
-    const std::uint32_t size = runtime_.layout().gil_size;
-    return present(size) && std::ranges::any_of(threads_.interpreters, [&](const Interpreter& interpreter) {
-               return interpreter.gil != 0 && address >= interpreter.gil && address - interpreter.gil < size;
-           });
-}
+bool PythonTarget::is_gil(Address address) const { return interpreter_of_gil(address) != nullptr; }
 
 }  // namespace weft

@@ -63,9 +63,8 @@ class PythonTarget {
     // The pthread_self of the thread that holds the GIL, for each GIL that is held.
     std::vector<Address> gil_holders(ProcessMemory& memory);
 
-    // The pthread_self of the thread that held the GIL at the instant of `then`, when the thread of this thread state began to wait for
-    // it; 0: it is not known.
-    Address gil_holder(Memory& then, Address thread_state) const;
+    // The pthread_self of the thread that held, at the instant of `then`, the GIL that `address` lies in; 0: it is not known.
+    Address gil_holder(Memory& then, Address address) const;
 
     // Whether the thread is the one that `pthread` names.
     bool is(const PythonThread& thread, Address pthread) const;
@@ -86,6 +85,7 @@ class PythonTarget {
     void walk_states(Memory& memory, Memory& objects, const PythonThread& thread, const ThreadPosition& position,
                      PythonStack& stack);
     bool may_be_entered_by_others() const;
+    const Interpreter* interpreter_of_gil(Address address) const;
 
     Runtime runtime_;
     CodeTable codes_;

@@ -43,6 +43,11 @@ void Sampler::take_still(SampledThread& thread, const SchedStat& before, const T
         kernel_hidden_ = !thread.files.read_kernel_stack(kernel_functions_);
         note_kernel(kernel_functions_);
     }
+    SampledProcess& process = thread.process;
+    const bool in_gil =
+        activity.syscall == SYS_futex && process.python && process.python->is_gil(activity.first_argument);
+    const Address gil_holder =
+        in_gil && tells_switches() ? process.python->gil_holder(process.memory, activity.first_argument) : 0;
     // Between `before` and now the thread was seen blocked. If it has not been switched in meanwhile it has not run since
     // it was seen, and the stack that was read is the one that it is blocked in.
     if (!thread.files.read(look.stat) || look.stat.switches != before.switches) {
@@ -73,12 +78,10 @@ void Sampler::take_still(SampledThread& thread, const SchedStat& before, const T
         account_holder(thread, now_ns, stack);
         return;
     }
-    const bool in_gil = activity.syscall == SYS_futex && thread.process.python &&
-                        thread.process.python->is_gil(activity.first_argument);
     const State state =
         in_gil ? State::kGil : state_of({activity.syscall, activity.first_argument, activity.second_argument});
     if (tells_switches()) {
-        was_read_away(thread, state, stack, now_ns);
+        was_read_away(thread, {stack, state, Loss::kNone, now_ns, true, gil_holder});
     } else {
         thread.timeline.add_blocked(now_ns, look.stat, stack, state);
     }

@@ -163,7 +163,7 @@ class Sampler {
     void take_return(SampledThread& thread, const weft_return& told);
     void give_stay(SampledThread& thread, const Stay& stay, std::uint64_t blocked_ns, std::uint64_t ready_ns);
     void blame(SampledThread& thread, const Stay& stay, std::uint64_t weight_ns);
-    static void was_read_away(SampledThread& thread, State state, std::uint32_t stack, std::uint64_t seen_ns);
+    static void was_read_away(SampledThread& thread, const Away& away);
     void share_stays(SampledThread& thread);
     std::uint64_t end_told_thread(SampledThread& thread, std::uint64_t now_ns);
 

@@ -195,8 +195,8 @@ class _Recording:
         self._path = path
         self._options = options
         self._watch = watch
-        self._start = time.monotonic()
         self.collector, self.sampler, why = _first_that_can(collectors, options, pid)
+        self._start = time.monotonic()  # of what is recorded, once run() has begun
         # Processes that have mapped code since they were looked at; None: nobody tells, and all are looked at.
         self._mapped: set[int] | None = set() if self.collector is Collector.BPF else None
         try:
@@ -230,6 +230,8 @@ class _Recording:
 
     def run(self, interrupts: _Interrupts) -> None:
         """Write batches until there will be no more of them, the time is up, or an interrupt asks for the end."""
+        # Not from when weft was started: on a busy machine it takes a second until the kernel has its programs.
+        self._start = time.monotonic()
         duration = self._options.duration_s
         while not self._finished and not interrupts.asked:
             left = duration - self.elapsed_s if duration is not None else _BATCH_WAIT
