@@ -98,6 +98,7 @@ struct weft_python {
     uint32_t cframe_frame;
     uint32_t cframe_previous;
     uint32_t cframe_size;  // bytes of a cframe that are told, from cframe_frame on
+    uint32_t cframes;      // how many are told of a thread state
     uint32_t thread_cframe;
     uint32_t frame_previous;
     uint32_t frame_size;

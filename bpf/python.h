@@ -183,7 +183,7 @@ static long frame_step(uint32_t index, struct walk* walk) {
     return 0;
 }
 
-// 3.11: the cframes are a chain of their own, up to the one in the thread state.
+// 3.11, 3.12: the cframes are a chain of their own, up to the one in the thread state.
 static long cframe_step(uint32_t index, struct walk* walk) {
     struct scratch* scratch = walk->scratch;
     const struct weft_python* python = &walk->process->python;
@@ -235,7 +235,7 @@ static long state_step(uint32_t index, struct walk* walk) {
     }
     if (python->cframe_previous != WEFT_ABSENT) {
         scratch->cframe = *(uint64_t*)&scratch->bytes[(at + python->thread_cframe) & (SCRATCH_BYTES - 1)];
-        loop(MOST_PYTHON, cframe_step, walk, 0);
+        loop(python->cframes, cframe_step, walk, 0);
     }
     return 0;
 }

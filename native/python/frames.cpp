@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
 
 #include "python/cycle.h"
@@ -25,11 +26,6 @@ constexpr std::uint8_t kOwnerLast = 4;          // FRAME_OWNED_BY_CSTACK of 3.14
 constexpr std::int32_t kMaxBytecode = 1 << 28;  // bytes
 constexpr std::int32_t kMaxTlbc = 1 << 16;
 
-// The frames since the last segment are those of one activation.
-void end_segment(PythonStack& stack, Address anchor) {
-    stack.segments.push_back({anchor, static_cast<std::uint32_t>(stack.frames.size())});
-}
-
 }  // namespace
 
 FrameWalker::FrameWalker(const Runtime& runtime) : runtime_(runtime), layout_(runtime.layout()) {}
@@ -39,6 +35,7 @@ void FrameWalker::walk(Memory& memory, Memory& objects, const ThreadState& state
     stack.clear();
     Address address = 0;
     stack.loss = read_thread(memory, state, stack, address);
+    const Address innermost = address;
     CycleSearch cycle;
     bool whole = true;
     begins_ = true;
@@ -66,6 +63,10 @@ void FrameWalker::walk(Memory& memory, Memory& objects, const ThreadState& state
     if (stack.loss == Loss::kNone && !whole) {
         stack.loss = Loss::kBetween;
     }
+    if (stack.loss == Loss::kNone && present(layout_.cframe_previous) && stack.anchor != 0 &&
+        !is_newest_linked(memory, innermost, stack)) {
+        stack.loss = Loss::kBetween;
+    }
     if (present(layout_.frame_is_entry) && stack.anchor != 0) {
         anchor_by_cframes(memory, stack.anchor, stack);
     }
@@ -77,7 +78,7 @@ void FrameWalker::visit(Memory& objects, Address address, const RawFrame& raw, C
         // 3.15's base frame lies in the thread state: no activation runs it.
         if (address - thread_ >= kMaxThreadBytes) {
             stack.anchor = stack.anchor == 0 ? address : stack.anchor;
-            end_segment(stack, address);
+            end_segment(address, raw, stack);
         }
     } else {
         const std::size_t before = stack.frames.size();
@@ -98,9 +99,42 @@ void FrameWalker::visit(Memory& objects, Address address, const RawFrame& raw, C
         }
         if (raw.is_entry) {
             // The frame itself is an anchor up to 3.10; in 3.11 its cframe is.
-            end_segment(stack, present(layout_.frame_is_entry) ? 0 : address);
+            end_segment(present(layout_.frame_is_entry) ? 0 : address, raw, stack);
         }
     }
+}
+
+// The frames since the last segment are those of one activation, up to this one.
+void FrameWalker::end_segment(Address anchor, const RawFrame& last, PythonStack& stack) {
+    if (stack.segments.empty()) {
+        newest_caller_ = last.previous;
+    }
+    stack.segments.push_back({anchor, static_cast<std::uint32_t>(stack.frames.size())});
+}
+
+// An activation links its cframe before it fills it and links its frames (3.11, 3.12), and what an earlier one has left there
+// can look whole: its entry frame, linked to the frame that had called it; or the new frame itself, linked to what the frame
+// before it at that address was linked to. But the cframe of the activation before names the frame that has called this one.
+bool FrameWalker::is_newest_linked(Memory& memory, Address innermost, const PythonStack& stack) {
+    Address outer = 0;
+    Address caller = 0;
+    if (read_pointer(memory, layout_, stack.anchor + layout_.cframe_previous, outer) != Loss::kNone) {
+        return false;
+    }
+    const bool is_root = outer - thread_ < kMaxThreadBytes;  // it names no frame
+    if (!is_root && read_pointer(memory, layout_, outer + layout_.cframe_frame, caller) != Loss::kNone) {
+        return false;
+    }
+    if (innermost == caller || (!stack.segments.empty() && newest_caller_ == caller)) {
+        return true;
+    }
+    // Greenlets leave out entry frames (read_frame), and no frame that has not started calls their switch.
+    if (stack.frames.empty() || stack.frames.front().incomplete) {
+        return false;
+    }
+    const std::size_t own = stack.segments.empty() ? stack.callers.size() : stack.segments.front().end;
+    const auto callers = std::span(stack.callers).first(std::min(own, stack.callers.size()));
+    return stack.segments.empty() || std::ranges::find(callers, caller) != callers.end();
 }
 
 // The cframes of 3.11 are a chain of their own. Each names the frame that its activation runs or has called from; while an

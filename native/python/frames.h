@@ -93,6 +93,8 @@ class FrameWalker {
 
     void visit(Memory& objects, Address address, const RawFrame& raw, CodeTable& codes, PythonStack& stack);
     void anchor_by_cframes(Memory& memory, Address cframe, PythonStack& stack);
+    void end_segment(Address anchor, const RawFrame& last, PythonStack& stack);
+    bool is_newest_linked(Memory& memory, Address innermost, const PythonStack& stack);
     Loss read_thread(Memory& memory, const ThreadState& state, PythonStack& stack, Address& frame);
     Loss load_chunk(Memory& memory, Address chunk, Address top);
     bool enter_chunk_of(Memory& memory, Address frame);
@@ -107,6 +109,7 @@ class FrameWalker {
     bool begins_ = true;            // a segment begins with the next frame
     bool called_directly_ = false;  // the frame before runs in the same activation
     std::vector<Address> firsts_;   // the innermost frame of each segment, 3.11
+    Address newest_caller_ = 0;  // what the newest activation's own frames are linked to: the frame that has called it
 };
 
 }  // namespace weft

@@ -37,7 +37,7 @@ enum class Instruction : std::uint32_t {
     X(thread_frame)     /* the frame; in 3.11 and 3.12 the cframe */                        \
     X(thread_cframe)    /* 3.10 to 3.12 */                                                  \
     X(cframe_frame)     /* the frame in a cframe, 3.11 and 3.12 */                          \
-    X(cframe_previous)  /* the cframe of the activation that called this one, 3.11 */       \
+    X(cframe_previous)  /* the cframe of the activation before, 3.11 and 3.12 */            \
     X(thread_pthread)   /* tstate->thread_id, the pthread_self of its thread */             \
     X(thread_native_id) /* 3.11 on; in the target's pid namespace */                        \
     X(thread_holds_gil) /* 3.14 on */                                                       \

@@ -159,6 +159,10 @@ void Weaver::find_segments(const PythonStack& python, const NativeStack& native,
             found_.push_back(*known++);
             continue;
         }
+        // An activation that has called nothing does not switch: it begins, and what lies there is an earlier one's.
+        if (at == 0) {
+            continue;
+        }
         const auto owner = words.word(entry + layout_.frame_owner);
         const auto previous = words.word(entry + layout_.frame_previous);
         if (!native.frames[at].holds(entry) || !owner || !previous || (*owner & 0xff) < layout_.frame_owner_shim) {
@@ -297,7 +301,9 @@ void Weaver::lay(const PythonStack& python, const NativeStack& native, WovenStac
         woven.frames.push_back(
             {WovenFrame::Kind::kMarker, open ? Proof::kOpen : Proof::kNone, static_cast<std::uint32_t>(loss)});
     }
-    woven.seams[static_cast<std::size_t>(Proof::kOpen)] += open ? segments_.size() - seams_.size() : 0;
+    // Frames without a segment have been cut off from theirs, or are another greenlet's: an open seam even so.
+    woven.seams[static_cast<std::size_t>(Proof::kOpen)] +=
+        open ? std::max<std::size_t>(segments_.size() - seams_.size(), 1) : 0;
     lay_python(python.frames.size());
 }
 

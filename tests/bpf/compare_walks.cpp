@@ -2,22 +2,13 @@
 //
 //   compare_walks PID FILE
 //
-// FILE tells of the process, in lines of words:
-//   layout NAME NUMBER, address NAME NUMBER            as in tests/fuzz/snapshots.py
-//   code BEGIN END BIAS MODULE ANONYMOUS TABLE         TABLE: a file of UnwindTable.save(), or - for none
-//   eval_loop BEGIN END, stack_base BEGIN END
-// Then each line of standard input is a thread: its thread pointer, its registers, whether it is in the kernel. A line of
+// FILE tells of the process (told_process.h). Each line of standard input is a thread: its thread pointer, its registers, whether it is in the kernel. A line of
 // standard output answers it: "same", whether the kernel has followed the native frames to their end, numbers of native and of
 // Python frames; or "not the same: " and what differs.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
-#include <iterator>
-#include <map>
-#include <memory>
-#include <optional>
 #include <sstream>
 #include <string>
 
@@ -25,68 +16,12 @@
 #include "memory/process.h"
 #include "sampler/kernel_sample.h"
 #include "sampler/python_target.h"
+#include "told_process.h"
 #include "weave/weave.h"
 
 namespace {
 
 using namespace weft;
-
-struct Description {
-    PythonPlace place;
-    CodeMap code;
-};
-
-std::shared_ptr<const UnwindTable> load_table(const std::string& path) {
-    static std::map<std::string, std::shared_ptr<const UnwindTable>> loaded;
-    std::ifstream file(path, std::ios::binary);
-    const std::string bytes{std::istreambuf_iterator<char>(file), {}};
-    auto& table = loaded[path];
-    if (table == nullptr) {
-        table = std::make_shared<const UnwindTable>(UnwindTable::load(bytes).value());
-    }
-    return table;
-}
-
-Description read_description(const char* path) {
-    Description told;
-    std::map<std::string, std::uint32_t*> fields;
-#define WEFT_FIELD(name) fields[#name] = &told.place.layout.name;
-    WEFT_LAYOUT_FIELDS(WEFT_FIELD)
-#undef WEFT_FIELD
-    RuntimeAddresses& roots = told.place.addresses;
-    std::map<std::string, std::uint64_t*> addresses = {{"interpreters_head", &roots.interpreters_head},
-                                                       {"current_thread", &roots.current_thread},
-                                                       {"gil", &roots.gil}};
-    std::ifstream file(path);
-    for (std::string line; std::getline(file, line);) {
-        std::istringstream words(line);
-        std::string kind;
-        std::string name;
-        Address begin = 0;
-        Address end = 0;
-        words >> kind;
-        if (kind == "layout") {
-            words >> name;
-            words >> *fields.at(name);
-        } else if (kind == "address") {
-            words >> name;
-            name == "current_state" ? words >> roots.current_state : words >> *addresses.at(name);
-        } else if (kind == "code") {
-            Address bias = 0;
-            std::uint32_t module = 0;
-            bool anonymous = false;
-            words >> begin >> end >> bias >> module >> anonymous >> name;
-            told.code.add(begin, end, bias, module, name == "-" ? nullptr : load_table(name), anonymous);
-        } else if (kind == "eval_loop") {
-            words >> begin >> end;
-            told.code.add_eval_loop(begin, end);
-        } else {
-            words >> begin >> end;
-            told.code.add_stack_base(begin, end);
-        }
-    }
-    return told;
-}
 
 std::string differs(const NativeStack& own, const NativeStack& kernels, bool with_registers) {
     for (std::size_t i = 0; i < std::max(own.frames.size(), kernels.frames.size()); ++i) {
@@ -117,7 +52,7 @@ std::string differs(const PythonStack& own, const PythonStack& kernels) {
 
 class Comparison {
    public:
-    Comparison(pid_t pid, Description& told)
+    Comparison(pid_t pid, ToldProcess& told)
         : memory_(pid),
           code_(told.code),
           process_(kernel_process(told.code, &told.place, true, false)),
@@ -190,7 +125,7 @@ int main(int count, char** words) {
     if (count != 3) {
         return 2;
     }
-    Description told = read_description(words[2]);
+    ToldProcess told = read_told_process(words[2]);
     Comparison comparison(static_cast<pid_t>(std::strtol(words[1], nullptr, 10)), told);
     ThreadPosition position;
     while (std::cin >> position.pthread) {

@@ -33,6 +33,12 @@ CHUNKED = {
     "code_adaptive": 40,
 }  # fmt: skip
 
+# The same with cframes, which lie on the C stack: as in 3.12; and as in 3.11, where `is_entry` tells activations.
+_CFRAMES = {"thread_cframe": 16, "cframe_frame": 0, "cframe_previous": 8}
+CFRAMED = {**CHUNKED, **_CFRAMES}
+ENTERED = {**CHUNKED, **_CFRAMES, "frame_is_entry": 25}
+del ENTERED["frame_owner_shim"]
+
 FRAME_SIZE = 32  # of chunked frames, in bytes
 
 

@@ -6,8 +6,10 @@ import struct
 
 import pytest
 from made_up import (
+    CFRAMED,
     CHUNKED,
     CODE,
+    ENTERED,
     FRAME_SIZE,
     FRAMES,
     HEAD,
@@ -105,6 +107,71 @@ def test_a_chain_that_ends_without_a_shim() -> None:
     image.add_bytes(FRAMES, bytes(frames))
     walk = Walk(image, CHUNKED)
     assert (len(walk.frames), walk.loss) == (10, "between-frames")
+
+
+CSTACK = 0x7FFF_0000_0000
+ROOT = THREAD + 0x100  # the thread state's own cframe
+OUTER, NEWEST = CSTACK + 0x800, CSTACK + 0x400  # cframes of two activations
+OUTER_ENTRY, NEWEST_ENTRY = CSTACK + 0x880, CSTACK + 0x480
+FIRST, CALLER, NEW = FRAMES, FRAMES + FRAME_SIZE, FRAMES + 2 * FRAME_SIZE
+
+
+def activations(layout: dict[str, int], newest: int, entry_caller: int, new_caller: int, *, begun: bool = True) -> Walk:
+    """FIRST has called CALLER, and that C, which calls NEW.
+
+    Given: what the newest cframe names, and whom the new frame and its entry frame are linked to.
+    """
+    shims = layout is CFRAMED
+    image = program(NEWEST)
+
+    def frame(previous: int, *, owner: int = 0, is_entry: bool = False, started: bool = True) -> bytes:
+        return struct.pack("<QQQBB6x", previous, CODE, CODE + (44 if started else 38), owner, is_entry and not shims)
+
+    for at, data in {
+        ROOT: struct.pack("<QQ", 0, 0),
+        OUTER: struct.pack("<QQ", CALLER, ROOT),
+        NEWEST: struct.pack("<QQ", newest, OUTER),
+        OUTER_ENTRY: frame(0, owner=3),
+        NEWEST_ENTRY: frame(entry_caller, owner=3),
+        FIRST: frame(OUTER_ENTRY if shims else 0, is_entry=True),
+        CALLER: frame(FIRST),
+        NEW: frame(new_caller, is_entry=begun, started=begun),
+    }.items():
+        image.add_bytes(at, data)
+    return Walk(image, layout)
+
+
+def test_an_activation_that_is_linked() -> None:
+    """GIVEN an activation that runs a frame, that has none any more, or whose cframe names its caller still."""
+    assert len(activations(CFRAMED, NEW, CALLER, NEWEST_ENTRY).frames) == 3
+    assert len(activations(CFRAMED, NEWEST_ENTRY, CALLER, NEWEST_ENTRY).frames) == 2
+    assert len(activations(CFRAMED, CALLER, FIRST, FIRST).frames) == 2
+    assert len(activations(ENTERED, NEW, CALLER, CALLER).frames) == 3
+    assert len(activations(ENTERED, CALLER, FIRST, FIRST).frames) == 2
+    # What greenlet does before it switches: the entry frames are left out.
+    assert len(activations(CFRAMED, NEW, CALLER, CALLER).frames) == 3
+
+
+@pytest.mark.parametrize(
+    ("layout", "newest", "entry_caller", "new_caller"),
+    [
+        (CFRAMED, NEWEST_ENTRY, FIRST, NEWEST_ENTRY),
+        (CFRAMED, NEWEST_ENTRY, NEW, CALLER),
+        (CFRAMED, NEWEST_ENTRY, NEW, FIRST),
+        (CFRAMED, NEW, CALLER, CALLER),
+        (CFRAMED, NEW, FIRST, FIRST),
+        (CFRAMED, NEW, FIRST, NEWEST_ENTRY),
+        (ENTERED, NEW, CALLER, CALLER),
+        (ENTERED, NEW, FIRST, FIRST),
+        (ENTERED, FIRST, FIRST, FIRST),
+    ],
+)
+def test_an_activation_that_has_half_begun(
+    layout: dict[str, int], newest: int, entry_caller: int, new_caller: int
+) -> None:
+    """GIVEN a cframe that is linked but not filled, and what it and the frames have from activations before it."""
+    walk = activations(layout, newest, entry_caller, new_caller, begun=False)
+    assert walk.loss == "between-frames"
 
 
 def test_a_greenlet_that_is_about_to_be_switched_out() -> None:

@@ -259,7 +259,7 @@ class _Attempt:
         return len(frames)
 
     def _cframes(self, thread: int, state: bytes) -> None:
-        """Check that the chain of cframes leads to the thread state's own, root_cframe (3.11)."""
+        """Check that the chain of cframes leads to the thread state's own, root_cframe (3.11, 3.12)."""
         if self.layout.cframe_previous is None:
             return
         assert self.layout.thread_cframe is not None

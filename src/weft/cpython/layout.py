@@ -177,9 +177,9 @@ def build(version: Version, *, free_threaded: bool, offsets: dict[str, int]) -> 
     # Up to 3.13 the code of a frame is a plain pointer; from 3.14 it is a _PyStackRef, whose low bits are tags
     # (Include/internal/pycore_stackref.h).
     numbers["frame_code_tags"] = 3 if version >= (3, 14) else 0
-    if version[:2] == (3, 11):
-        # _PyCFrame {uint8_t use_tracing; current_frame; previous} (Include/cpython/pystate.h).
-        numbers["cframe_previous"] = 16
+    if (3, 11) <= version < (3, 13):
+        # The last field of _PyCFrame, behind current_frame (Include/cpython/pystate.h).
+        numbers["cframe_previous"] = numbers["cframe_frame"] + 8
     if version >= (3, 12):
         # FRAME_OWNED_BY_CSTACK in 3.12 and 3.13, FRAME_OWNED_BY_INTERPRETER from 3.14 (pycore_frame.h,
         # pycore_interpframe_structs.h).

@@ -1,0 +1,39 @@
+"""Stacks at each instruction of a program: one after the other, they may differ by one frame at most."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from interpreters import Interpreter
+from running import StartTarget
+from told_process import compile_program, tell_process
+
+STEPS = int(os.environ.get("WEFT_TEST_STEPS", "40000"))
+
+
+@pytest.fixture(scope="module")
+def step_stacks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program that steps, and compares."""
+    return compile_program(
+        tmp_path_factory.mktemp("steps") / "step_stacks", [Path(__file__).with_name("step_stacks.cpp")]
+    )
+
+
+def test_each_instruction(
+    interpreter: Interpreter, start_target: StartTarget, step_stacks: Path, tmp_path: Path
+) -> None:
+    """GIVEN Python that calls C that calls Python WHEN it is stepped by instructions THEN its proven stacks grow and
+    shrink by a frame at their innermost end: no activation that has half begun or ended is taken for what it is not."""
+    target = start_target(interpreter, "steps.py")
+    command = [step_stacks, str(target.pid), tell_process(target.pid, tmp_path), str(STEPS)]
+    run = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    *wrong, figures = run.stdout.splitlines()
+    assert not wrong
+    steps, whole, changes = (int(words.split()[0]) for words in figures.split(", "))
+    print(f"{interpreter.name}: {figures}")
+    assert steps == STEPS
+    assert whole > 0.9 * STEPS
+    assert changes > STEPS / 2000
