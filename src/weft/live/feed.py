@@ -127,6 +127,7 @@ class Feed:
             "ended": str(capture.meta.get("ended", "")),
             "focus": {"path": focus.path, "window": focus.window_us},
             "renamed": renamed,
+            "unnamed": bool(self._addresses),
         }
         return served(capture, profile, self._view, self._numbering, focus, more)
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 import secrets
+import sys
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Final
+from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from weft.errors import CaptureError
@@ -68,8 +69,10 @@ class Server(ThreadingHTTPServer):
         """Whether the word is the token."""
         return _equal(word, self.token)
 
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing: whoever breaks off a request knows."""
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a connection that broke off."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -83,14 +86,14 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer, or refuse."""
         if not self._is_ours():
-            self.send_error(403, "this server answers its own page only")
+            self._refuse(403, "this server answers its own page only")
             return
         path, _, query = self.path.partition("?")
         empty, token, *rest = path.split("/") if path.startswith("/") else ("", "")
         if not rest and self.server.is_ticket(token):
             self._answer(303, b"", {"Location": f"/{self.server.token}/"})
         elif empty or not self.server.is_token(token):
-            self.send_error(403, "the address has no valid token: take the one that weft view has printed")
+            self._refuse(403, "the address has no valid token: take the one that weft view has printed")
         elif rest == [""]:
             self._page()
         elif rest == ["data"]:
@@ -98,7 +101,7 @@ class Handler(BaseHTTPRequestHandler):
         elif rest == ["source"]:
             self._source(query)
         else:
-            self.send_error(404, "there is nothing of this name")
+            self._refuse(404, "there is nothing of this name")
 
     def _is_ours(self) -> bool:
         """Whether a browser would say that the page which asks is this server's, or that it is a person who asks."""
@@ -117,9 +120,9 @@ class Handler(BaseHTTPRequestHandler):
             have, focus = _asked(query)
             told = self.server.feed.data(have, focus)
         except (ValueError, IndexError):
-            self.send_error(400, "there is no such place in this capture")
+            self._refuse(400, "there is no such place in this capture")
         except CaptureError as error:
-            self.send_error(500, str(error))
+            self._refuse(500, str(error))
         else:
             if told is None:
                 self._answer(204, b"")
@@ -130,21 +133,22 @@ class Handler(BaseHTTPRequestHandler):
         try:
             text = self.server.feed.source(_number(dict(parse_qsl(query, strict_parsing=True)).get("file", "")))
         except (ValueError, IndexError):
-            self.send_error(404, "there is no such source in this capture")
+            self._refuse(404, "there is no such source in this capture")
         except CaptureError as error:
-            self.send_error(500, str(error))
+            self._refuse(500, str(error))
         else:
             self._answer(200, text.encode(), {"Content-Type": "text/plain; charset=utf-8"})
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Refuse in one line, which quotes nothing of the request."""
+        """Refuse what the base class finds no request: in one line, which quotes nothing of it."""
         if code == 501:  # of a method that there is no do_ for
-            code, message = 405, "only GET is answered"
-        elif code not in (403, 404, 500) or message is None:
-            message = "this is no request that can be answered" if message is None or code != 400 else message
-        self.close_connection = True
+            self._refuse(405, "only GET is answered")
+        else:
+            self._refuse(code, "this is no request that can be answered")
+
+    def _refuse(self, code: int, why: str) -> None:
         headers = {"Content-Type": "text/plain; charset=utf-8", "Allow": "GET"}
-        self._answer(code, f"weft: {message}\n".encode(errors="backslashreplace"), headers)
+        self._answer(code, f"weft: {why}\n".encode(errors="backslashreplace"), headers)
 
     def _answer(self, code: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
         self.send_response(code)
