@@ -146,14 +146,19 @@ def _bounded(profile: Profile, numbering: Numbering, focus: Focus) -> Prefix:
         most //= 2
 
 
-def _totals(profile: Profile, stacks: Prefix) -> dict[tuple[int, int, int], list[int]]:
-    """What each (thread, state, stack) adds up to: us and ticks."""
-    threads = {thread: number for number, thread in enumerate(profile.threads)}
-    sums: dict[tuple[int, int, int], list[int]] = {}
-    for total in profile.totals:
-        one = sums.setdefault((threads[total.thread], total.state, stacks.place[total.stack]), [0, 0])
-        one[0] += total.weight_ns // 1000
-        one[1] += total.ticks
+def _totals(profile: Profile, stacks: Prefix) -> dict[int, list[int]]:
+    """What each thread, state and stack, in one number, adds up to: us and ticks."""
+    threads = {thread: number * len(State) for number, thread in enumerate(profile.threads)}
+    size, place = len(stacks.parent), stacks.place
+    sums: dict[int, list[int]] = {}
+    for _, thread, node, state, weight_ns, ticks in profile.totals:
+        key = (threads[thread] + state) * size + place[node]
+        if key in sums:
+            one = sums[key]
+            one[0] += weight_ns // 1000
+            one[1] += ticks
+        else:
+            sums[key] = [weight_ns // 1000, ticks]
     return sums
 
 
@@ -217,12 +222,14 @@ def _add_rows(packer: Packer, rows: Rows) -> None:
 
 
 def _add_totals(packer: Packer, profile: Profile, stacks: Prefix) -> None:
-    totals = sorted(_totals(profile, stacks).items())
-    packer.add("total.thread", [thread for (thread, _, _), _ in totals])
-    packer.add("total.state", [state for (_, state, _), _ in totals])
-    packer.add("total.stack", [stack for (_, _, stack), _ in totals], DELTA)
-    packer.add("total.weight", [weight for _, (weight, _) in totals])
-    packer.add("total.ticks", [ticks for _, (_, ticks) in totals])
+    sums = _totals(profile, stacks)
+    keys = sorted(sums)
+    rest, size = [key // len(stacks.parent) for key in keys], len(stacks.parent)
+    packer.add("total.thread", [key // len(State) for key in rest])
+    packer.add("total.state", [key % len(State) for key in rest])
+    packer.add("total.stack", [key % size for key in keys], DELTA)
+    packer.add("total.weight", [sums[key][0] for key in keys])
+    packer.add("total.ticks", [sums[key][1] for key in keys])
 
 
 def _add_waits(

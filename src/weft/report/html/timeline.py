@@ -137,18 +137,20 @@ def _runs(
 
 def _detailed(one: Slice, place_of: dict[int, int], stacks: Prefix, detail: int) -> list[Row]:
     """The rows of a slice: the heaviest `detail`, as many common callers, and one for the rest of each state."""
-    sums: dict[tuple[int, int], list[int]] = {}
-    order = sorted(range(len(one.stack)), key=one.weight_ns.__getitem__, reverse=True)
-    for number, i in enumerate(order):
-        stack = place_of[one.stack[i]]
-        if number >= detail:
-            stack = stacks.coarse[stack]
-            if (one.state[i], stack) not in sums and len(sums) >= 2 * detail:
-                stack = stacks.rest
-        total = sums.setdefault((one.state[i], stack), [0, 0])
-        total[0] += one.weight_ns[i] // 1000
-        total[1] += one.ticks[i]
-    return [(state, stack, weight, ticks) for (state, stack), (weight, ticks) in sorted(sums.items())]
+    size, coarse = len(stacks.parent), stacks.coarse
+    weights: dict[int, int] = {}  # us and ticks, by state and stack in one number: there are millions in all slices
+    samples: dict[int, int] = {}
+    heaviest = sorted(zip(one.weight_ns, one.stack, one.state, one.ticks, strict=True), reverse=True)
+    for number, (weight_ns, stack, state, ticks) in enumerate(heaviest):
+        key = state * size + (place_of[stack] if number < detail else coarse[place_of[stack]])
+        if key not in weights:
+            if number >= detail and len(weights) >= 2 * detail:
+                key = state * size + stacks.rest
+            weights.setdefault(key, 0)
+            samples.setdefault(key, 0)
+        weights[key] += weight_ns // 1000
+        samples[key] += ticks
+    return [(key // size, key % size, weights[key], samples[key]) for key in sorted(weights)]
 
 
 def _standing(capture: Capture, place_of: dict[int, int]) -> dict[int, list[Columns]]:
