@@ -37,7 +37,7 @@ def start_view() -> Iterator[StartView]:
 
 @pytest.fixture
 def open_view(chromium: Browser, start_view: StartView) -> Iterator[OpenView]:
-    """Opens the served page of a capture. At the end it has complained of nothing, and asked nobody else for anything."""
+    """Opens the served page of a capture. It complains of nothing, and asks nobody else for anything."""
     pages: list[Page] = []
 
     def open_it(capture: Path, *arguments: str, **options: object) -> Page:
