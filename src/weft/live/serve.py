@@ -165,10 +165,12 @@ class Handler(BaseHTTPRequestHandler):
 def _asked(query: str) -> tuple[str, Focus]:
     """What data are asked for: ?have=VERSION&path=FRAME.FRAME&from=US&to=US. ValueError."""
     words = dict(parse_qsl(query, strict_parsing=True)) if query else {}
+    if words.keys() - {"have", "path", "from", "to"} or ("from" in words) != ("to" in words):
+        raise ValueError("no such words")
     path = tuple(_number(word) for word in words["path"].split(".")) if "path" in words else ()
     if len(path) > MOST_PATH:
         raise ValueError("the path is too long")
-    window = (_number(words["from"]), _number(words.get("to", ""))) if "from" in words else None
+    window = (_number(words["from"]), _number(words["to"])) if "from" in words else None
     if window and window[0] >= window[1]:
         raise ValueError("the stretch of time is empty")
     return words.get("have", ""), Focus(path, window)

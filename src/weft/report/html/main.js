@@ -290,7 +290,9 @@ class Page {
   }
 
   #matchedWords() {
-    const found = this.matches.reduce((sum, match) => sum + match, 0);
+    const seen = new Uint8Array(this.matches.length); // a served page knows frames of before, too
+    for (const frame of this.model.frame) if (this.calls.of[frame] >= 0) seen[this.calls.of[frame]] = 1;
+    const found = this.matches.reduce((sum, match, call) => sum + (match & seen[call]), 0);
     const weight = matchedWeight(this.model, this.calls, this.selection, this.matches);
     const kind = this.choice.byLine ? ["line", "lines"] : ["function", "functions"];
     return `${percent(weight, this.whole)} in ${count(found, ...kind)}`;
