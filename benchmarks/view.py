@@ -1,4 +1,4 @@
-"""How long weft view takes with a large capture: to serve it, to open, to tell a stretch of time in full, and to refresh.
+"""How long weft view takes with a large capture: to serve it, to open, to tell some time in full, and to refresh.
 
 python -m benchmarks.view [CAPTURE]
 """
@@ -72,9 +72,8 @@ def refresh(path: Path) -> None:
     began = time.process_time()
     told = feed.data()
     assert told
-    print(
-        f"refresh  {time.process_time() - began:6.1f} s  of CPU time, of {SHORTER:,} samples: {len(told.data):,} bytes"
-    )
+    took_s = time.process_time() - began
+    print(f"refresh  {took_s:6.1f} s  of CPU time, of {SHORTER:,} samples: {len(told.data):,} bytes")
     feed.close()
 
 

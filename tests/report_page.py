@@ -13,7 +13,7 @@ READY = "body[data-ready]"
 
 
 class Page:
-    """One page, a file or an address, in a window of its own. What it complains of, or asks the network for, is kept."""
+    """One page, a file or an address, in a window of its own. What it complains of and asks for is kept."""
 
     def __init__(
         self, browser: Browser, place: Path | str, *, dark: bool = False, pixel_ratio: float = 1, width: int = 1440,

@@ -80,24 +80,27 @@ export class Follower {
     this.#look();
   }
 
+  #state(isLooking) {
+    const { recording, ended } = this.#page.model;
+    if (this.#trouble) return ["trouble", this.#trouble];
+    if (isLooking) return ["looking", "telling apart what was pruned …"];
+    if (!recording) return ["ended", ended ? `the recording has ended: ${ended}` : "the recording has ended"];
+    return this.#isPaused ? ["paused", "paused at"] : ["recording", "recording,"];
+  }
+
   /** Says how things stand. Only changes of it are read out: not each second. */
   #tell(isLooking = false) {
-    const { recording, ended, unnamed, durationUs } = this.#page.model;
-    const seconds = count(Math.floor(durationUs / 1e6), "s", "s");
-    const [state, words, more] = this.#trouble
-      ? ["trouble", this.#trouble, ""]
-      : isLooking
-        ? ["looking", "telling apart what was pruned …", ""]
-        : !recording
-          ? ["ended", ended ? `the recording has ended: ${ended}` : "the recording has ended", ""]
-          : [this.#isPaused ? "paused" : "recording", this.#isPaused ? "paused at" : "recording,", seconds];
+    const { unnamed, durationUs } = this.#page.model;
+    const [state, words] = this.#state(isLooking);
+    const isRunning = state === "recording" || state === "paused";
+    const more = isRunning ? count(Math.floor(durationUs / 1e6), "s", "s") : "";
     const mark = $("live");
     const [, status, time, hint, button] = mark.children;
     mark.dataset.state = state;
     mark.hidden = state === "ended" && !this.#wasRecording;
     if (status.textContent !== words) status.textContent = words;
     time.textContent = more;
-    hint.hidden = !(unnamed && more);
+    hint.hidden = !(unnamed && isRunning);
     button.hidden = state === "ended" || state === "looking";
     button.textContent = this.#trouble ? "Try again" : this.#isPaused ? "Go on" : "Pause";
     for (const id of ["selected", "about"]) $(id).ariaLive = state === "recording" ? "off" : "polite";
