@@ -37,7 +37,7 @@ def main() -> None:
 
 def in_browser(path: Path) -> None:
     """From the command to the drawn page, and from a choice of time to its numbers."""
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
     began = time.monotonic()
     command = [sys.executable, "-m", "weft", "view", "--no-browser", str(path)]
@@ -55,12 +55,12 @@ def in_browser(path: Path) -> None:
             page.wait_for_selector("body[data-ready]", timeout=LIMIT_MS)
             page.evaluate(DRAWN)
             opened.append(time.monotonic() - began)
-        print(f"open     {sorted(opened)[OPENINGS // 2]:6.2f} s  until all is drawn; of {OPENINGS}: {sorted(opened)}")
+        print(f"open     {sorted(opened)[OPENINGS // 2]:6.2f} s  until all is drawn; in turn: {opened}")
         page.goto("about:blank")
         page.goto(f"{url}#time=100000000-130000000")
         page.wait_for_selector("body[data-ready]", timeout=LIMIT_MS)
         began = time.monotonic()
-        page.wait_for_function("document.getElementById('order').textContent.includes('From')", timeout=LIMIT_MS)
+        expect(page.locator("#order")).to_contain_text("From", timeout=LIMIT_MS)
         print(f"in full  {time.monotonic() - began:6.1f} s  for half a minute of the time")
         browser.close()
         view.send_signal(signal.SIGINT)

@@ -19,6 +19,7 @@ from weft.sample import Frame, FrameKind
 
 LEAST_PAUSE_S: Final = 2.0  # between two readings of a capture that grows
 PAUSE: Final = 9  # times as long as the last reading took: it takes a tenth of the time at most
+MOST_KNOWN: Final = 4  # places that pages look at, of which data are kept: 10 MB each
 
 T = TypeVar("T")
 _Stamp = tuple[tuple[int, int, int] | None, ...]
@@ -29,6 +30,12 @@ class Told(NamedTuple):
 
     version: str  # two that are equal have the same data
     data: bytes  # as content.served() packs it
+
+
+class _Known(NamedTuple):
+    stamp: _Stamp
+    next_s: float  # by time.monotonic(): when it may be read again
+    told: Told
 
 
 class Feed:
@@ -43,10 +50,10 @@ class Feed:
         self._worker = ThreadPoolExecutor(1, "weft-feed")
         self._numbering = Numbering()
         self._addresses: dict[int, Frame] = {}  # native frames that have no name yet, by their id in the capture
-        self._stamp: _Stamp = ()
-        self._told: tuple[Focus, Told] | None = None
+        self._known: dict[Focus, _Known] = {}  # what was told last, for each place that pages look at
+        self._renamed: dict[int, list[int]] = {}  # numbers of frames that were addresses -> of what lies there
         self._states = 0
-        self._next_s = 0.0  # when it may be read again
+        self._stamp: _Stamp = ()
         self._kept: tuple[Capture, Profile] | None = None  # of a recording that has ended
 
     def close(self) -> None:
@@ -88,29 +95,30 @@ class Feed:
         if any(number >= len(self._numbering.frames) for number in focus.path):
             raise IndexError("no page was told of such a frame")
         stamp = _stamp(self._path)
-        if self._told:
-            known_focus, told = self._told
-            is_due = stamp != self._stamp and time.monotonic() >= self._next_s
-            if known_focus == focus and not is_due:
-                return None if told.version == have else told
+        known = self._known.get(focus)
+        if known and (known.stamp == stamp or time.monotonic() < known.next_s):
+            return None if known.told.version == have else known.told
         if stamp != self._stamp:
             self._let_go()
-        self._stamp = stamp
+            self._stamp = stamp
         began_s = time.monotonic()
         self._states += 1
         told = Told(str(self._states), self._read(str(self._states), focus))
         took_s = time.monotonic() - began_s
-        self._next_s = began_s + took_s + max(LEAST_PAUSE_S, PAUSE * took_s)
-        self._told = (focus, told)
+        self._known.pop(focus, None)
+        self._known[focus] = _Known(stamp, began_s + took_s + max(LEAST_PAUSE_S, PAUSE * took_s), told)
+        if len(self._known) > MOST_KNOWN:
+            del self._known[next(iter(self._known))]
         return told
 
     def _read(self, version: str, focus: Focus) -> bytes:
         if self._kept:
-            return self._packed(*self._kept, version, focus, {})
+            return self._packed(*self._kept, version, focus)
         capture = open_recording(self._path)
         try:
             profile = Profile.from_capture(capture, ALL)
-            data = self._packed(capture, profile, version, focus, self._renamed(capture))
+            self._find_names(capture)
+            data = self._packed(capture, profile, version, focus)
             if "end_ns" in capture.meta:
                 self._kept = capture, profile
             return data
@@ -118,29 +126,25 @@ class Feed:
             if not self._kept:
                 capture.close()  # whoever writes it can end it as one file only if nobody has it open
 
-    def _packed(
-        self, capture: Capture, profile: Profile, version: str, focus: Focus, renamed: dict[int, list[int]]
-    ) -> bytes:
+    def _packed(self, capture: Capture, profile: Profile, version: str, focus: Focus) -> bytes:
         more: dict[str, Any] = {
             "version": version,
             "recording": "end_ns" not in capture.meta,
             "ended": str(capture.meta.get("ended", "")),
             "focus": {"path": focus.path, "window": focus.window_us},
-            "renamed": renamed,
+            "renamed": self._renamed,
             "unnamed": bool(self._addresses),
         }
         return served(capture, profile, self._view, self._numbering, focus, more)
 
-    def _renamed(self, capture: Capture) -> dict[int, list[int]]:
-        """The numbers of frames that were addresses when they were told, and what lies there, as is known now."""
-        renamed = {}
+    def _find_names(self, capture: Capture) -> None:
+        """Notes which frames are addresses, and what lies there as soon as the capture tells it."""
         for number, functions in capture.frames():
             if number in self._addresses and functions != (self._addresses[number],):
                 before = self._numbering.frame(self._addresses.pop(number))
-                renamed[before] = [self._numbering.frame(function) for function in functions]
+                self._renamed[before] = [self._numbering.frame(function) for function in functions]
             elif functions[-1].kind is FrameKind.NATIVE and functions[-1].function.startswith("0x"):
                 self._addresses[number] = functions[-1]
-        return renamed
 
     def _source(self, number: int) -> str:
         file = list(self._numbering.strings)[number]

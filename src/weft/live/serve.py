@@ -131,7 +131,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def _source(self, query: str) -> None:
         try:
-            text = self.server.feed.source(_number(dict(parse_qsl(query, strict_parsing=True)).get("file", "")))
+            text = self.server.feed.source(
+                _number(dict(parse_qsl(query, strict_parsing=True, keep_blank_values=True)).get("file", ""))
+            )
         except (ValueError, IndexError):
             self._refuse(404, "there is no such source in this capture")
         except CaptureError as error:
@@ -164,7 +166,7 @@ class Handler(BaseHTTPRequestHandler):
 
 def _asked(query: str) -> tuple[str, Focus]:
     """What data are asked for: ?have=VERSION&path=FRAME.FRAME&from=US&to=US. ValueError."""
-    words = dict(parse_qsl(query, strict_parsing=True)) if query else {}
+    words = dict(parse_qsl(query, strict_parsing=True, keep_blank_values=True)) if query else {}
     if words.keys() - {"have", "path", "from", "to"} or ("from" in words) != ("to" in words):
         raise ValueError("no such words")
     path = tuple(_number(word) for word in words["path"].split(".")) if "path" in words else ()
