@@ -166,7 +166,7 @@ class Handler(BaseHTTPRequestHandler):
 
 def _asked(query: str) -> tuple[str, Focus]:
     """What data are asked for: ?have=VERSION&path=FRAME.FRAME&from=US&to=US. ValueError."""
-    words = dict(parse_qsl(query, strict_parsing=True, keep_blank_values=True)) if query else {}
+    words = _words(query)
     if words.keys() - {"have", "path", "from", "to"} or ("from" in words) != ("to" in words):
         raise ValueError("no such words")
     path = tuple(_number(word) for word in words["path"].split(".")) if "path" in words else ()
@@ -176,6 +176,10 @@ def _asked(query: str) -> tuple[str, Focus]:
     if window and window[0] >= window[1]:
         raise ValueError("the stretch of time is empty")
     return words.get("have", ""), Focus(path, window)
+
+
+def _words(query: str) -> dict[str, str]:
+    return dict(parse_qsl(query, strict_parsing=True, keep_blank_values=True)) if query else {}
 
 
 def _number(word: str) -> int:
