@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import webbrowser
-from contextlib import closing, suppress
 from pathlib import Path
 
 import click
@@ -34,14 +33,16 @@ def view(capture: Path, port: int, *, no_browser: bool, idle: bool, all_frames: 
 
     CAPTURE may be another tool's profile: collapsed stacks, speedscope's or pprof's format.
     """
-    with closing(Feed(capture, View(idle=idle, all_frames=all_frames))) as feed:
+    feed = Feed(capture, View(idle=idle, all_frames=all_frames))
+    try:
         feed.data()  # what is damaged is said here, and the page has it at once
         with _server(feed, port) as server:
             click.echo(f"weft: {server.url}", err=True)
             if not no_browser and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
                 webbrowser.open(server.ticket_url)
-            with suppress(KeyboardInterrupt):
-                server.serve_forever()
+            server.serve_forever()
+    except KeyboardInterrupt:
+        os._exit(0)  # a large capture may be being read, which nobody has to wait for
 
 
 def _server(feed: Feed, port: int) -> Server:

@@ -2,8 +2,6 @@
 
 import { unpack } from "./data.js";
 
-const MOST_PATH = 1000; // frames; what lies beneath a part of the path, is told, too
-
 /**
  * The data of the capture as it is now, most finely where the page looks.
  * @param {string} have  the version of what is known
@@ -14,7 +12,7 @@ const MOST_PATH = 1000; // frames; what lies beneath a part of the path, is told
 export async function askForData(have = "", focus = { path: [], window: null }) {
   const words = new URLSearchParams();
   if (have !== "") words.set("have", have);
-  if (focus.path.length > 0) words.set("path", focus.path.slice(0, MOST_PATH).join("."));
+  if (focus.path.length > 0) words.set("path", focus.path.join("."));
   if (focus.window) {
     words.set("from", focus.window[0]);
     words.set("to", focus.window[1]);

@@ -7,6 +7,7 @@ import { readModel } from "./model.js";
 
 const LEAST_MS = 2000; // between two questions
 const PAUSE = 9; // times as long as the last answer took to show: that takes a tenth of the time at most
+const MOST_PATH = 1000; // frames; what lies beneath a part of the path is told, too
 const HELD_MS = 100; // until the reader is asked again whether he has let go
 
 export class Follower {
@@ -51,8 +52,12 @@ export class Follower {
   /** Where the reader looks, if something there is not told apart; else where it was. */
   #focus() {
     const { model, choice } = this.#page;
-    const window = model.sliceUs > 0 && choice.range ? choice.range.map((ns) => Math.round(ns / 1000)) : model.focus.window;
-    return { path: this.#page.hasPruned() ? this.#page.zoomedFrames() : model.focus.path, window };
+    const focus = { ...model.focus };
+    if (this.#page.hasPruned()) focus.path = this.#page.zoomedFrames().slice(0, MOST_PATH);
+    if (model.sliceUs > 0 && choice.range) {
+      focus.window = [Math.floor(choice.range[0] / 1000), Math.ceil(choice.range[1] / 1000) + 1];
+    }
+    return focus;
   }
 
   async #ask() {
