@@ -6,6 +6,7 @@ import json
 import sqlite3
 import zlib
 from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -20,6 +21,7 @@ from weft.errors import CaptureError, CaptureVersionError, NotACaptureError
 from weft.sample import KERNEL, Frame, FrameFlag, FrameKind, State
 
 _BATCH = "SELECT thread, start_ns, runs FROM samples WHERE id = ?"
+_TIMES = "SELECT id FROM samples WHERE thread = ? AND end_ns > ? AND start_ns < ? ORDER BY id"
 
 # Where the words of an error are from the damaged file, and no UTF-8, the module raises UnicodeDecodeError instead.
 _SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
@@ -178,26 +180,33 @@ class Capture:
             for row in zip(stacks, states, weights, ticks, strict=True):
                 yield (thread, *row)
 
-    def runs(self, thread: int) -> Iterator[Runs]:
-        """The runs of one thread in the order of time, a batch at a time."""
+    def runs(self, thread: int, first: int = 0, last: int | None = None) -> Iterator[Runs]:
+        """The runs of one thread in the order of time, a batch at a time: those from `first` on, before `last`."""
         from weft._native import decode_runs
 
-        for batch in self._batch_ids.get(thread, ()):
+        for batch in self._batch_ids.get(thread, [])[first:last]:
             for _, start_ns, runs in self._batches(_BATCH, batch):
                 yield Runs(*(_column(column) for column in self._decoded(decode_runs, runs, start_ns)))
 
-    def slices(self, thread: int, batches: int) -> Iterator[Slice]:
-        """The runs of one thread in the order of time, so many batches at a time added up."""
+    def slices(self, thread: int, batches: int, first: int = 0, last: int | None = None) -> Iterator[Slice]:
+        """The runs of one thread in the order of time, so many batches at a time added up; of batches as runs()."""
         from weft._native import RunFold
 
-        ids = self._batch_ids.get(thread, [])
-        for first in range(0, len(ids), batches):
+        ids = self._batch_ids.get(thread, [])[first:last]
+        for at in range(0, len(ids), batches):
             fold, begin = RunFold(), None
-            for batch in ids[first : first + batches]:
+            for batch in ids[at : at + batches]:
                 for _, start_ns, runs in self._batches(_BATCH, batch):
                     begin = start_ns if begin is None else begin
                     self._decoded(fold.add, runs)
             yield Slice(begin or 0, *(_column(column) for column in fold.totals()))
+
+    def batches_within(self, thread: int, from_ns: int, to_ns: int) -> tuple[int, int]:
+        """The first of a thread's batches that has something of a stretch of time, and the one after the last."""
+        ids = self._batch_ids.get(thread, [])
+        rows = self._query(_TIMES, thread, from_ns, to_ns)
+        found = [bisect_left(ids, number) for (number,) in rows]
+        return (found[0], found[-1] + 1) if found else (0, 0)
 
     def standing(self) -> Iterator[Standing]:
         """The runs that have not ended; they last to written_ns."""

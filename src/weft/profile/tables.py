@@ -11,6 +11,7 @@ from weft.profile.units import BYTES, Unit, unit_of
 from weft.sample import HIDDEN, Frame, FrameKind, State, is_body
 
 EMPTY = -1  # the frame of the empty stack
+_STATES = tuple(State)  # by their number
 ACTIVE = (State.RUNNING, State.RUNNABLE, State.GIL)  # what is shown unless blocked threads are asked for too
 
 
@@ -183,19 +184,22 @@ class Profile:
 
     def _read_totals(self, capture: Capture, shown: Mapping[int, int]) -> None:
         """Shown: nodes that some of the capture's stacks are shown as, in place of their own."""
-        sums: dict[tuple[int, int, int], list[int]] = {}
+        size = len(self.stacks)
+        weights: dict[int, int] = {}  # by thread, node and state in one number: there may be millions
+        samples: dict[int, int] = {}
         for thread, stack, state, weight_ns, ticks in _all_totals(capture, self.rate_hz):
             if thread not in self.threads or self.threads[thread].process not in self.processes:
                 raise capture.damaged(f"thread {thread} or its process is not there")
             if stack not in self.nodes:
                 raise capture.damaged(f"stack {stack} is not there")
-            total = sums.setdefault((thread, shown.get(stack, self.nodes[stack]), state), [0, 0])
-            total[0] += weight_ns
-            total[1] += ticks
-        self.totals = [
-            Total(self.threads[thread].process, thread, node, State(state), weight_ns, ticks)
-            for (thread, node, state), (weight_ns, ticks) in sorted(sums.items())
-        ]
+            key = (thread * size + (shown[stack] if stack in shown else self.nodes[stack])) * len(_STATES) + state
+            weights[key] = weights.get(key, 0) + weight_ns
+            samples[key] = samples.get(key, 0) + ticks
+        process = {thread.id: thread.process for thread in self.threads.values()}
+        for key in sorted(weights):
+            rest, state = divmod(key, len(_STATES))
+            thread, node = divmod(rest, size)
+            self.totals.append(Total(process[thread], thread, node, _STATES[state], weights[key], samples[key]))
         if max(self.weight_ns, self.ticks) >= 1 << 63:  # 292 years; formats hold 64 bits
             raise capture.damaged("its times add up to more than there is")
 

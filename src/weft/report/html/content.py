@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import reduce
 from operator import or_
-from typing import Final
+from typing import Any, Final
 
 from weft.capture import Capture, GilWait, Source
 from weft.profile.names import NO_FRAME, escape
@@ -14,6 +14,7 @@ from weft.profile.quality import Account
 from weft.profile.tables import ACTIVE, EMPTY, Profile, View
 from weft.profile.units import duration, share
 from weft.profile.windows import Part
+from weft.report.html.focus import Focus, Numbering, looked_at
 from weft.report.html.pack import DELTA, Packer
 from weft.report.html.prefix import MAX_STACKS, PRUNED, Prefix, prefix
 from weft.report.html.timeline import Rows, timeline
@@ -23,6 +24,7 @@ ALL: Final = View(idle=True, all_frames=True)  # of a part's profile, too: the p
 LONGEST_NAME: Final = 1000  # characters; a longer one is cut, and still told apart from others with the same beginning
 MAX_TOTALS: Final = 2_000_000  # of thread, stack and state
 MAX_SOURCES: Final = 4 << 20  # characters of all sources in the page
+SERVED_LEVEL: Final = 1  # of zlib: to a browser on the same machine, time is dearer than bytes
 _EMPTY_STACK: Final = Frame(kind=FrameKind.PYTHON, function=NO_FRAME, file="", line=0)
 _INTERPRETER: Final = re.compile(r"(?:.*/)?(?:lib)?python\d[^/]*")  # the program, or libpython3.12.so.1.0
 _RUST: Final = re.compile(r"<.+ as .+>|(?:core|alloc)::")
@@ -50,13 +52,40 @@ _FLAGS: Final = {
 def content(capture: Capture, view: View, part: Part | None = None) -> str:
     """The page's data, of the whole recording or of a part. Raises CaptureError where the capture is damaged."""
     profile = part.profile if part else Profile.from_capture(capture, ALL)
-    stacks = _bounded(profile)
-    rows = timeline(capture, profile, stacks, part)
+    packer, head = _packed(capture, profile, view, part, Numbering(), Focus(), MAX_SOURCES)
+    return packer.text(head)
+
+
+def served(
+    capture: Capture, profile: Profile, view: View, numbering: Numbering, focus: Focus, more: Mapping[str, Any]
+) -> bytes:
+    """The data of a page that asks for it: told apart most finely where it looks, and without the texts of sources.
+
+    profile: the capture's, of the view ALL.
+    more: what else the head is to say.
+    Raises CaptureError where the capture is damaged.
+    """
+    packer, head = _packed(capture, profile, view, None, numbering, focus, -1)
+    return packer.pack({**head, **more}, SERVED_LEVEL)
+
+
+def _packed(
+    capture: Capture,
+    profile: Profile,
+    view: View,
+    part: Part | None,
+    numbering: Numbering,
+    focus: Focus,
+    room: int,
+) -> tuple[Packer, dict[str, Any]]:
+    """The columns, and the head. room: characters for sources; -1: they are asked for one by one."""
+    stacks = _bounded(profile, numbering, focus)
+    rows = timeline(capture, profile, stacks, part, focus.window_us)
     packer = Packer()
-    frames, places = _frames(profile, stacks)
     packer.add("stack.back", [i - caller if caller >= 0 else 0 for i, caller in enumerate(stacks.parent)])
-    packer.add("stack.frame", [places[frame] for frame in stacks.frame], DELTA)
-    strings = _add_frames(packer, frames)
+    packer.add("stack.frame", _stack_frames(profile, stacks, numbering), DELTA)
+    frames = list(numbering.frames)
+    strings = _add_frames(packer, frames, numbering)
     _add_rows(packer, rows)
     if rows.slice_us:
         _add_totals(packer, profile, stacks)
@@ -70,33 +99,32 @@ def content(capture: Capture, view: View, part: Part | None = None) -> str:
         lines.append(f"{'pruned':<10}{pruned}")
     if rows.slice_us:
         lines.append(f"{'time':<10}{_told_coarsely(stacks, rows, len(profile.frames))}")
-    return packer.text(
-        {
-            "facts": _facts(profile),
-            "mode": shown(profile.mode),
-            "durationUs": profile.duration_ns // 1000,
-            "sliceUs": rows.slice_us,
-            "pruned": pruned,
-            "states": [int(state) for state in (State if view.idle else ACTIVE)],
-            "internals": view.all_frames,
-            "strings": strings,
-            "processes": [
-                {"pid": process.pid, "command": shown(" ".join(process.command))}
-                for process in profile.processes.values()
-            ],
-            "threads": [
-                {"name": shown(thread.name), "tid": thread.tid, "process": processes[thread.process]}
-                for thread in profile.threads.values()
-            ],
-            "account": {
-                "summary": account.summary,
-                "seams": [account.counts[f"seams_{proof}"] for proof in ("proven", "counted", "open")],
-                "spotless": not (account.lost or account.degraded or account.warnings),
-                "lines": lines,
-            },
-            "sources": _sources(capture, frames),
-        }
-    )
+    return packer, {
+        "facts": _facts(profile),
+        "mode": shown(profile.mode),
+        "durationUs": profile.duration_ns // 1000,
+        "sliceUs": rows.slice_us,
+        "fine": rows.fine,
+        "pruned": pruned,
+        "prunedFrame": numbering.frames.get(PRUNED, -1),
+        "states": [int(state) for state in (State if view.idle else ACTIVE)],
+        "internals": view.all_frames,
+        "strings": strings,
+        "processes": [
+            {"pid": process.pid, "command": shown(" ".join(process.command))} for process in profile.processes.values()
+        ],
+        "threads": [
+            {"name": shown(thread.name), "tid": thread.tid, "process": processes[thread.process]}
+            for thread in profile.threads.values()
+        ],
+        "account": {
+            "summary": account.summary,
+            "seams": [account.counts[f"seams_{proof}"] for proof in ("proven", "counted", "open")],
+            "spotless": not (account.lost or account.degraded or account.warnings),
+            "lines": lines,
+        },
+        "sources": _sources(capture, frames, room),
+    }
 
 
 def shown(text: str) -> str:
@@ -104,46 +132,49 @@ def shown(text: str) -> str:
     return escape(text if len(text) <= LONGEST_NAME else text[:LONGEST_NAME] + "…")
 
 
-def _bounded(profile: Profile) -> Prefix:
+def _bounded(profile: Profile, numbering: Numbering, focus: Focus) -> Prefix:
     """The stacks: fewer, where they would have too many totals."""
+    inside = None
+    if focus.path and len(profile.stacks) > 1:
+        known = list(numbering.frames)
+        inside = looked_at(profile, [known[number] for number in focus.path])
     most = MAX_STACKS
     while True:
-        stacks = prefix(profile, most)
+        stacks = prefix(profile, most, inside=inside)
         if len(profile.totals) <= MAX_TOTALS or len(_totals(profile, stacks)) <= MAX_TOTALS:
             return stacks
         most //= 2
 
 
-def _totals(profile: Profile, stacks: Prefix) -> dict[tuple[int, int, int], list[int]]:
-    """What each (thread, state, stack) adds up to: us and ticks."""
-    threads = {thread: number for number, thread in enumerate(profile.threads)}
-    sums: dict[tuple[int, int, int], list[int]] = {}
-    for total in profile.totals:
-        one = sums.setdefault((threads[total.thread], total.state, stacks.place[total.stack]), [0, 0])
-        one[0] += total.weight_ns // 1000
-        one[1] += total.ticks
+def _totals(profile: Profile, stacks: Prefix) -> dict[int, list[int]]:
+    """What each thread, state and stack, in one number, adds up to: us and ticks."""
+    threads = {thread: number * len(State) for number, thread in enumerate(profile.threads)}
+    size, place = len(stacks.parent), stacks.place
+    sums: dict[int, list[int]] = {}
+    for _, thread, node, state, weight_ns, ticks in profile.totals:
+        key = (threads[thread] + state) * size + place[node]
+        if key in sums:
+            one = sums[key]
+            one[0] += weight_ns // 1000
+            one[1] += ticks
+        else:
+            sums[key] = [weight_ns // 1000, ticks]
     return sums
 
 
-def _frames(profile: Profile, stacks: Prefix) -> tuple[list[Frame], dict[int, int]]:
-    """The frames that the stacks have, and where each of the profile's is among them."""
-    places: dict[int, int] = {}
-    frames: list[Frame] = []
-    for number in stacks.frame:
-        if number not in places:
-            places[number] = len(frames)
-            known = _EMPTY_STACK if number == EMPTY else PRUNED
-            frames.append(profile.frames[number] if 0 <= number < len(profile.frames) else known)
-    return frames, places
+def _stack_frames(profile: Profile, stacks: Prefix, numbering: Numbering) -> list[int]:
+    """The number of each stack's innermost frame."""
+    numbers: dict[int, int] = {}
+    for frame in stacks.frame:
+        if frame not in numbers:
+            known = _EMPTY_STACK if frame == EMPTY else PRUNED
+            numbers[frame] = numbering.frame(profile.frames[frame] if 0 <= frame < len(profile.frames) else known)
+    return [numbers[frame] for frame in stacks.frame]
 
 
-def _add_frames(packer: Packer, frames: list[Frame]) -> list[str]:
+def _add_frames(packer: Packer, frames: list[Frame], numbering: Numbering) -> list[str]:
     """Adds the columns of the frames; returns the strings that they refer to."""
-    strings: dict[str, int] = {}
-
-    def number(text: str) -> int:
-        return strings.setdefault(text, len(strings))
-
+    number = numbering.string
     packer.add("frame.function", [number(frame.function) for frame in frames], DELTA)
     packer.add("frame.file", [number(frame.file) for frame in frames])
     packer.add("frame.module", [number(frame.module) for frame in frames])
@@ -154,7 +185,7 @@ def _add_frames(packer: Packer, frames: list[Frame]) -> list[str]:
     packer.add("frame.endLine", [_natural(frame.end_line) for frame in frames])
     packer.add("frame.column", [_natural(frame.column) for frame in frames])
     packer.add("frame.endColumn", [_natural(frame.end_column) for frame in frames])
-    return [shown(text) for text in strings]
+    return [shown(text) for text in numbering.strings]
 
 
 def _natural(number: int) -> int:
@@ -191,12 +222,14 @@ def _add_rows(packer: Packer, rows: Rows) -> None:
 
 
 def _add_totals(packer: Packer, profile: Profile, stacks: Prefix) -> None:
-    totals = sorted(_totals(profile, stacks).items())
-    packer.add("total.thread", [thread for (thread, _, _), _ in totals])
-    packer.add("total.state", [state for (_, state, _), _ in totals])
-    packer.add("total.stack", [stack for (_, _, stack), _ in totals], DELTA)
-    packer.add("total.weight", [weight for _, (weight, _) in totals])
-    packer.add("total.ticks", [ticks for _, (_, ticks) in totals])
+    sums = _totals(profile, stacks)
+    keys = sorted(sums)
+    rest, size = [key // len(stacks.parent) for key in keys], len(stacks.parent)
+    packer.add("total.thread", [key // len(State) for key in rest])
+    packer.add("total.state", [key % len(State) for key in rest])
+    packer.add("total.stack", [key % size for key in keys], DELTA)
+    packer.add("total.weight", [sums[key][0] for key in keys])
+    packer.add("total.ticks", [sums[key][1] for key in keys])
 
 
 def _add_waits(
@@ -229,16 +262,20 @@ def _add_waits(
     packer.add("wait.weight", list(sums.values()))
 
 
-def _sources(capture: Capture, frames: list[Frame]) -> list[dict[str, str | None]]:
-    """The sources of files that frames name, as far as the page has room, the smallest first."""
+def _sources(capture: Capture, frames: list[Frame], room: int) -> list[dict[str, Any]]:
+    """The sources of files that frames name, the smallest first, as there is room; -1: whether they are there."""
     wanted = {frame.file for frame in frames if frame.line}
     found = [source for source in capture.sources() if source.file in wanted]
-    left = MAX_SOURCES
+    if room < 0:
+        return [
+            {"file": shown(each.file), "text": None, "problem": shown(each.problem), "asked": each.text is not None}
+            for each in found
+        ]
     told = []
     for source in sorted(found, key=lambda each: len(each.text or "")):
-        left -= len(source.text or "")
+        room = max(room - len(source.text or ""), -1)
         too_much = Source(source.file, None, "left out of this page: its sources are too large")
-        told.append(source if left >= 0 else too_much)
+        told.append(source if room >= 0 else too_much)
     return [{"file": shown(each.file), "text": each.text, "problem": shown(each.problem)} for each in told]
 
 

@@ -48,19 +48,35 @@ function toggle(set, value, isIn) {
 /** The check boxes of the states. What the profile has no time of cannot be chosen. */
 export class StateMenu {
   #menu;
+  #chosen;
+  #onChange;
   #boxes = new Map();
   #amounts = new Map();
 
   /** @param {Set<number>} chosen  changed in place */
   constructor(menu, model, chosen, onChange) {
     this.#menu = menu;
+    this.#chosen = chosen;
+    this.#onChange = onChange;
+    this.renew(model);
+  }
+
+  /** From now on it is of this model. Gives the states of which there was no time before. */
+  renew(model) {
     const seen = new Uint8Array(8);
     for (let i = 0; i < model.rows.state.length; i++) seen[model.rows.state[i]] = 1;
-    for (const { state, name, ink } of STATES) {
-      if (state > BLOCKED && !seen[state]) continue; // not every collector tells these
-      const box = checkBox(chosen.has(state), (checked) => {
-        toggle(chosen, state, checked);
-        onChange();
+    const added = STATES.filter(({ state }) => seen[state] && !this.has(state)).map(({ state }) => state);
+    const isListed = ({ state }) => state <= BLOCKED || seen[state]; // not every collector tells the others
+    if (this.#boxes.size > 0 && added.every((state) => this.#boxes.has(state))) {
+      for (const state of added) this.#boxes.get(state).disabled = false;
+      return added;
+    }
+    this.#boxes.clear();
+    this.#menu.querySelector("ul").replaceChildren();
+    for (const { state, name, ink } of STATES.filter(isListed)) {
+      const box = checkBox(this.#chosen.has(state), (checked) => {
+        toggle(this.#chosen, state, checked);
+        this.#onChange();
       });
       box.value = String(state);
       box.disabled = !seen[state];
@@ -68,10 +84,11 @@ export class StateMenu {
       dot.style.background = `var(${ink})`;
       this.#boxes.set(state, box);
       this.#amounts.set(state, element("small", ""));
-      menu.querySelector("ul").append(
+      this.#menu.querySelector("ul").append(
         element("li", "", element("label", "", box, dot, element("span", "", name), this.#amounts.get(state))),
       );
     }
+    return added;
   }
 
   /** Whether there is any time of a state. */
@@ -92,6 +109,10 @@ export class StateMenu {
   }
 }
 
+function names({ processes, threads }) {
+  return JSON.stringify([processes, threads]);
+}
+
 /** The menu of processes and their threads. */
 export class ThreadMenu {
   #menu;
@@ -104,16 +125,24 @@ export class ThreadMenu {
   /** @param {Set<number>} chosen  changed in place */
   constructor(menu, model, chosen, onChange) {
     this.#menu = menu;
-    this.#model = model;
     this.#chosen = chosen;
     this.#onChange = onChange;
-    const list = menu.querySelector("ul");
+    menu.querySelector("#every-thread").addEventListener("click", () => this.#choose(this.#model.threads.keys()));
+    this.renew(model);
+  }
+
+  /** From now on it is of this model. */
+  renew(model) {
+    const isSame = this.#model && names(model) === names(this.#model);
+    this.#model = model;
+    if (isSame) return;
+    const list = this.#menu.querySelector("ul");
+    list.replaceChildren();
     model.processes.forEach((process, number) => {
       const threads = [...model.threads.keys()].filter((thread) => model.threads[thread].process === number);
       if (model.processes.length > 1) list.append(this.#process(process, threads));
       list.append(...threads.map((thread) => this.#item(thread)));
     });
-    menu.querySelector("#every-thread").addEventListener("click", () => this.#choose(model.threads.keys()));
   }
 
   /** Shows each thread's time in the chosen states, and which ones are counted. */

@@ -1,14 +1,14 @@
-// Opens the data that the page holds; src/weft/report/html/pack.py tells how they are packed.
+// Opens the data that the page holds or is given; src/weft/report/html/pack.py tells how they are packed.
 
 const ZIGZAG = 1;
 const DELTA = 2;
 
 /**
- * @param {string} text  what pack.py wrote
+ * @param {string | Uint8Array} packed  what pack.py wrote; as text, it is base64
  * @returns {Promise<{head: object, column: (name: string) => Uint8Array | Uint16Array | Float64Array}>}
  */
-export async function unpack(text) {
-  const stream = new Blob([fromBase64(text.trim())]).stream().pipeThrough(new DecompressionStream("deflate"));
+export async function unpack(packed) {
+  const stream = new Blob([typeof packed === "string" ? fromBase64(packed.trim()) : packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
   const length = new DataView(bytes.buffer).getUint32(0, true);
   const head = JSON.parse(new TextDecoder().decode(bytes.subarray(4, 4 + length)));

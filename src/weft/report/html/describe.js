@@ -21,6 +21,16 @@ export function button(className, text, onClick) {
   return made;
 }
 
+/** Makes anew what is shown; if a button in it has the focus, the one that says the same has it then. */
+export function keepFocus(make) {
+  const active = document.activeElement;
+  const box = active?.closest("#selected, #crumbs, #top tbody, #about");
+  const alike = () => [...box.querySelectorAll("button")].filter((one) => one.textContent === active.textContent);
+  const before = box ? alike().indexOf(active) : -1;
+  make();
+  if (before >= 0) (alike()[before] ?? alike()[0])?.focus({ preventScroll: true });
+}
+
 /** The name of a node as a breadcrumb. */
 export function nodeName({ tree, calls }, node) {
   const call = tree.call[node];

@@ -53,12 +53,57 @@ export class FlameGraph {
   /**
    * Shows another tree, zoomed to the node that `path` leads to.
    * @param {number[]} path  calls
+   * @param {Record<number, number[]> | null} keep  the tree is the one that was shown, grown: what is in sight stays. If
+   *   frames have become others, which ones
    */
-  show(tree, calls, byLine, path) {
-    Object.assign(this.#scene, { tree, calls, byLine, layout: layOut(tree), hovered: -1 });
+  show(tree, calls, byLine, path, keep = null) {
+    const place = keep && this.#scene.tree ? this.#place(keep) : null;
+    Object.assign(this.#scene, { tree, calls, byLine, hovered: -1 });
+    const nodes = (place?.paths ?? [path]).map((one) => this.#find(place ? callsOf(calls, one) : one));
+    this.#scene.layout = layOut(tree);
     this.#sight.bound(0, tree.total[0]);
     this.#box.style.setProperty("--levels", this.#scene.layout.height[0] + 1);
-    this.zoom(tree.find(path), false);
+    this.zoom(nodes[0], false);
+    if (place) this.#return(place, nodes);
+  }
+
+  /** The node that a path leads to, also where the tree has to grow for it. */
+  #find(path) {
+    const { tree } = this.#scene;
+    let node = tree.find(path);
+    while (tree.isOpen(node) && tree.grow(node)) node = tree.find(path);
+    return node;
+  }
+
+  /** What is in sight: shares of a node's width, and frames that lead to what is zoomed, to that node, and selected. */
+  #place(renamed) {
+    const { tree, layout, calls, zoomed, selected } = this.#scene;
+    const [from, span] = this.#sight.goal;
+    const isWithin = (node, slack = 0) =>
+      layout.x[node] <= from + slack && layout.x[node] + tree.total[node] >= from + span - slack;
+    let anchor = zoomed;
+    const isZoomed = isWithin(zoomed, span * 1e-6) && span >= tree.total[zoomed] * (1 - 1e-6);
+    if (!isZoomed) {
+      anchor = 0; // by wheel or fingers: the innermost node that fills what is in sight
+      for (let next = 0; next >= 0 && isWithin(next); ) {
+        anchor = next;
+        next = nodeAt(layout, tree, layout.depth[anchor] + 1, from + span / 2);
+      }
+    }
+    const width = Math.max(tree.total[anchor], 1);
+    const frames = (node) => tree.path(node).flatMap((i) => renamed[calls.sample[tree.call[i]]] ?? [calls.sample[tree.call[i]]]);
+    const scrolled = this.#rootAtBottom ? this.#height() - this.#box.scrollTop : this.#box.scrollTop;
+    const paths = [zoomed, anchor, selected].map(frames);
+    return { paths, from: (from - layout.x[anchor]) / width, span: span / width, scrolled };
+  }
+
+  #return({ from, span, scrolled }, [, anchor, selected]) {
+    const { tree, layout } = this.#scene;
+    const left = layout.x[anchor] + from * tree.total[anchor];
+    this.#sight.go(left, left + span * tree.total[anchor], false);
+    this.#box.scrollTop = this.#rootAtBottom ? this.#height() - scrolled : scrolled;
+    this.#scene.selected = selected;
+    this.on.selected();
   }
 
   /** Colours of calls, and of all else. */
@@ -245,4 +290,8 @@ export class FlameGraph {
     }
     return node;
   }
+}
+
+function callsOf(calls, frames) {
+  return frames.map((frame) => calls.of[frame]).filter((call) => call >= 0);
 }

@@ -1,10 +1,12 @@
 // The page: one choice of what is shown, and the views of it.
 
+import { askForData, askForSource } from "./ask.js";
 import { fills } from "./colour.js";
 import { setChoice, StateMenu, ThreadMenu } from "./controls.js";
 import { unpack } from "./data.js";
-import { $ } from "./describe.js";
+import { $, keepFocus } from "./describe.js";
 import { count, percent, time } from "./format.js";
+import { Follower } from "./follow.js";
 import { FlameGraph } from "./graph.js";
 import { inks } from "./inks.js";
 import { Lanes } from "./lanes.js";
@@ -45,9 +47,11 @@ class Page {
   }
 
   groups;
+  on = { looked: () => {} }; // what to tell: that the reader looks elsewhere
+  built = "";
   #lines = null;
   #link = null;
-  built = "";
+  #keep = null; // while another state of the capture is put in place: which frames have become others
 
   #makeViews() {
     const seen = { hovered: (node, event) => tip(this.flameScene(), node, event) };
@@ -79,7 +83,54 @@ class Page {
         this.#remember();
       },
       pick: (call) => this.openFunction(call),
+      ask: askForSource,
     });
+  }
+
+  /** Shows another state of the same capture. Everything stays in its place; numbers of frames and threads hold. */
+  renew(model) {
+    const { choice, start } = this;
+    const isEveryThread = choice.threads.size === this.model.threads.length;
+    if (choice.view === "sandwich" && this.sandwich.call >= 0) choice.frame ??= this.calls.sample[this.sandwich.call];
+    const now = (frame) => model.renamed[frame] ?? [frame];
+    choice.path = choice.path.flatMap(now);
+    if (choice.frame !== null) choice.frame = now(choice.frame).at(-1);
+    this.model = model;
+    this.lanes = new Lanes(model);
+    this.groups = groupNames(model);
+    for (const view of [this.timeline, this.overview, this.source, this.threads]) view.renew(model, this.lanes);
+    start.threads = new Set(model.threads.keys());
+    if (isEveryThread) for (const thread of start.threads) choice.threads.add(thread);
+    for (const state of this.states.renew(model).filter((one) => model.states.includes(one))) {
+      choice.states.add(state);
+      start.states.add(state);
+    }
+    showFacts(this);
+    this.built = "";
+    this.#keep = model.renamed;
+    keepFocus(() => this.update());
+    this.#keep = null;
+  }
+
+  /** Whether something beneath the zoomed frame is not told apart. */
+  hasPruned() {
+    const { tree, zoomed } = this.flame;
+    const pruned = this.calls.of[this.model.prunedFrame] ?? -1;
+    if (this.choice.view !== "flame" || this.choice.inverted || zoomed === 0 || pruned < 0) return false;
+    const beneath = new Uint8Array(tree.parent.length);
+    beneath[zoomed] = 1;
+    for (let i = zoomed + 1; i < beneath.length; i++) {
+      beneath[i] = beneath[tree.parent[i]];
+      if (beneath[i] && tree.call[i] === pruned) return true;
+    }
+    return tree.call[zoomed] === pruned;
+  }
+
+  /** The frames that lead to the zoomed one, but for modules that are shown as one, and what is not told apart. */
+  zoomedFrames() {
+    const { sample, folded, of } = this.calls;
+    const isOne = (frame) => frame !== this.model.prunedFrame && !folded[of[frame]];
+    return this.flame.tree.path(this.flame.zoomed).map((node) => sample[this.flame.tree.call[node]]).filter(isOne);
   }
 
   /** What frames are merged into line by line. */
@@ -139,7 +190,8 @@ class Page {
   scene() {
     const { model, calls, tree, whole, ink, matches, choice } = this;
     const { byLine, rootAtBottom } = choice;
-    return { model, calls, tree, whole, fills: this.fills, ink, matches, byLine, rootAtBottom, inverted: false, zoomed: 0 };
+    const shown = { fills: this.fills, ink, matches, byLine, rootAtBottom, inverted: false, zoomed: 0, keep: this.#keep };
+    return { model, calls, tree, whole, ...shown };
   }
 
   flameScene() {
@@ -153,7 +205,7 @@ class Page {
     this.flame.mark(this.matches);
     this.flame.paint(this.fills, this.ink);
     this.flame.stand(choice.rootAtBottom);
-    this.flame.show(shown, calls, choice.byLine, path);
+    this.flame.show(shown, calls, choice.byLine, path, this.#keep);
   }
 
   #showTimeline(scene) {
@@ -201,6 +253,7 @@ class Page {
   chooseRange(range) {
     this.choice.range = range && [Math.max(range[0], 0), Math.min(range[1], this.model.end)];
     this.update();
+    this.on.looked();
   }
 
   #zoomed() {
@@ -208,6 +261,7 @@ class Page {
     this.choice.path = tree.path(zoomed).map((node) => this.calls.sample[tree.call[node]]);
     showCrumbs(this);
     this.#remember();
+    this.on.looked();
   }
 
   #remember() {
@@ -236,7 +290,9 @@ class Page {
   }
 
   #matchedWords() {
-    const found = this.matches.reduce((sum, match) => sum + match, 0);
+    const seen = new Uint8Array(this.matches.length); // a served page knows frames of before, too
+    for (const frame of this.model.frame) if (this.calls.of[frame] >= 0) seen[this.calls.of[frame]] = 1;
+    const found = this.matches.reduce((sum, match, call) => sum + (match & seen[call]), 0);
     const weight = matchedWeight(this.model, this.calls, this.selection, this.matches);
     const kind = this.choice.byLine ? ["line", "lines"] : ["function", "functions"];
     return `${percent(weight, this.whole)} in ${count(found, ...kind)}`;
@@ -275,14 +331,18 @@ class Page {
   }
 }
 
-unpack($("profile").textContent)
-  .then((data) => {
-    $("profile").remove();
-    const page = new Page(readModel(data));
-    page.flame.redraw();
-    document.body.dataset.ready = "yes";
-  })
-  .catch((error) => {
-    $("facts").textContent = `This page cannot be shown: ${error.message}`;
-    throw error;
-  });
+/** The data that the page holds; a page without any is served, and asks for them. */
+async function open() {
+  const held = $("profile").textContent.trim();
+  $("profile").remove();
+  const data = held === "" ? await askForData() : await unpack(held);
+  const page = new Page(readModel(data));
+  page.flame.redraw();
+  if (held === "") new Follower(page);
+  document.body.dataset.ready = "yes";
+}
+
+open().catch((error) => {
+  $("facts").textContent = `This page cannot be shown: ${error.message}`;
+  throw error;
+});

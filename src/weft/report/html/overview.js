@@ -50,7 +50,7 @@ export class Overview {
     this.#lanes = lanes;
     const timeAt = (x) => {
       const area = box.getBoundingClientRect();
-      return Math.min(Math.max((x - area.left) / area.width, 0), 1) * model.end;
+      return Math.min(Math.max((x - area.left) / area.width, 0), 1) * this.#model.end;
     };
     const preview = (range) => {
       this.#scene.range = range;
@@ -59,6 +59,12 @@ export class Overview {
     brush(box, timeAt, preview, onRange);
     box.addEventListener("keydown", (event) => this.#key(event, onRange));
     new ResizeObserver(() => this.#draw()).observe(box);
+  }
+
+  /** From now on it is of this model. */
+  renew(model, lanes) {
+    this.#model = model;
+    this.#lanes = lanes;
   }
 
   show(threads, states, range, ink) {

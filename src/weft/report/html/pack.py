@@ -1,6 +1,6 @@
-"""The container of the page's data: a head of JSON and columns of whole numbers, compressed, as text.
+"""The container of the page's data: a head of JSON and columns of whole numbers, compressed; in a file, as text.
 
-    base64( zlib( length of the head, 4 bytes, little endian | head, UTF-8 | column | column | ... ) )
+    zlib( length of the head, 4 bytes, little endian | head, UTF-8 | column | column | ... )
 
 `head["columns"]` lists the columns in their order as [name, count, width, code]. A column is `width` planes of `count`
 bytes: the lowest byte of every number, then the next one of every number, so that deflate finds what they have in
@@ -20,7 +20,7 @@ from operator import sub
 from typing import Any, Final
 
 PLAIN, ZIGZAG, DELTA = range(3)
-_LEVEL: Final = 7  # of zlib: 9 takes three times as long for 1 %
+LEVEL: Final = 7  # of zlib: 9 takes three times as long for 1 %
 _TYPES: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
@@ -44,11 +44,15 @@ class Packer:
         self._index.append((name, len(numbers), width, code))
         self._parts += (packed[plane::width] for plane in range(width))
 
-    def text(self, head: Mapping[str, Any]) -> str:
-        """All of it; `head` is what goes beside the columns."""
+    def pack(self, head: Mapping[str, Any], level: int = LEVEL) -> bytes:
+        """All of it; `head` is what goes beside the columns, `level` zlib's."""
         document = json.dumps({**head, "columns": self._index}, ensure_ascii=False, separators=(",", ":")).encode(
             errors="backslashreplace"
         )
-        squeezer = zlib.compressobj(_LEVEL)
+        squeezer = zlib.compressobj(level)
         parts = [squeezer.compress(part) for part in (len(document).to_bytes(4, "little"), document, *self._parts)]
-        return base64.b64encode(b"".join((*parts, squeezer.flush()))).decode("ascii")
+        return b"".join((*parts, squeezer.flush()))
+
+    def text(self, head: Mapping[str, Any]) -> str:
+        """The same as base64."""
+        return base64.b64encode(self.pack(head)).decode("ascii")

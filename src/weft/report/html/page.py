@@ -1,4 +1,4 @@
-"""Puts the page together: one file that holds everything it needs, and a policy that lets it load nothing else."""
+"""Puts the page together: one file, and a policy that lets it load nothing else."""
 
 from __future__ import annotations
 
@@ -18,20 +18,30 @@ _EXPORT = re.compile(r"^export (?=(?:async )?function |class |const )", re.MULTI
 
 def assemble(title: str, data: str) -> str:
     """The page as HTML. `data` is what the scripts read, as base64: no name in it can be taken for markup."""
+    return _page(title, data, "")[0]
+
+
+def assemble_served(title: str) -> tuple[str, str]:
+    """The page that asks the server it is from for its data, and for nothing else; its policy, for a header, too."""
+    return _page(title, "", "connect-src 'self'")
+
+
+def _page(title: str, data: str, more: str) -> tuple[str, str]:
     style = "\n" + (_FOLDER / "style.css").read_text("utf-8")
     script = "\n" + inline("main.js")
-    policy = "; ".join(
-        [
-            "default-src 'none'",
-            f"script-src '{_digest(script)}'",
-            f"style-src '{_digest(style)}'",
-            "img-src data:",
-            "base-uri 'none'",
-            "form-action 'none'",
-        ]
-    )
+    directives = [
+        "default-src 'none'",
+        f"script-src '{_digest(script)}'",
+        f"style-src '{_digest(style)}'",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+        more,
+    ]
+    policy = "; ".join(filter(None, directives))
     template = Template((_FOLDER / "page.html").read_text("utf-8"))
-    return template.substitute(title=html.escape(shown(title)), policy=policy, style=style, script=script, data=data)
+    page = template.substitute(title=html.escape(shown(title)), policy=policy, style=style, script=script, data=data)
+    return page, policy
 
 
 def inline(name: str) -> str:

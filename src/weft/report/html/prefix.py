@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -33,16 +34,23 @@ class Prefix:
         return len(self.parent) - 1
 
 
-def prefix(profile: Profile, most: int = MAX_STACKS, coarse: int = COARSE) -> Prefix:
+def prefix(
+    profile: Profile, most: int = MAX_STACKS, coarse: int = COARSE, inside: Sequence[int] | None = None
+) -> Prefix:
     """The stacks that have time, and their callers. Of more than `most`, those with the least time are cut.
 
     What is cut is told as PRUNED, called by what called it. The empty stack, where it has time, is like an outermost
     frame.
+    inside: of each stack of the profile 1, with all its callers, if it is looked at: those have half of the room first.
     """
     weight, own = _weights(profile)
     seen = sorted((each for each in weight[1:] if each >= 0), reverse=True)
-    least = seen[most] if len(seen) > most else -1
     least_coarse = seen[coarse] if len(seen) > coarse else -1
+    leasts = _leasts(weight, inside, most) if inside else (_least(seen, most), -1)
+
+    def least(node: int) -> int:
+        return leasts[inside[node]] if inside else leasts[0]
+
     parent = profile.stacks.parent
     children: dict[int, list[int]] = {}
     for node in range(len(parent) - 1, 0, -1):  # backwards, because the pile gives back what came last
@@ -57,10 +65,10 @@ def prefix(profile: Profile, most: int = MAX_STACKS, coarse: int = COARSE) -> Pr
     pile = [(node, -1) for node in children.get(0, ())]
     while pile:
         node, caller = pile.pop()
-        if weight[node] > least:
+        if weight[node] > least(node):
             above = marker[-1] if caller < 0 else result.coarse[caller]
             here = result.place[node] = result.add(caller, profile.stacks.frame[node], above)
-            if weight[node] > least_coarse or any(weight[child] <= least for child in children.get(node, ())):
+            if weight[node] > least_coarse or any(weight[child] <= least(child) for child in children.get(node, ())):
                 marker[here] = result.coarse[here] = result.add(here, cut, -1)
             pile.extend((child, here) for child in children.get(node, ()))
             continue
@@ -69,6 +77,22 @@ def prefix(profile: Profile, most: int = MAX_STACKS, coarse: int = COARSE) -> Pr
         result.pruned_ns += own[node]
         pile.extend((child, caller) for child in children.get(node, ()))
     return result
+
+
+def _least(weights: Sequence[int], most: int) -> int:
+    """What a weight has to be more than to be among the first `most`; they come in descending order."""
+    return weights[most] if len(weights) > most else -1
+
+
+def _leasts(weight: Sequence[int], inside: Sequence[int], most: int) -> tuple[int, int]:
+    """The same of stacks that are not looked at, and of those that are."""
+    apart: tuple[list[int], list[int]] = ([], [])
+    for node in range(1, len(weight)):
+        if weight[node] >= 0:
+            apart[inside[node]].append(weight[node])
+    outer, inner = (sorted(each, reverse=True) for each in apart)
+    room = max(most // 2, most - len(outer))
+    return _least(outer, most - min(room, len(inner))), _least(inner, room)
 
 
 def _weights(profile: Profile) -> tuple[list[int], list[int]]:

@@ -11,6 +11,7 @@ export class Sandwich {
   #graphs;
   #scene = null;
   #trees = [];
+  #call = -1;
 
   /**
    * @param {HTMLElement} box
@@ -28,6 +29,11 @@ export class Sandwich {
         }),
     );
     this.#graphs[0].stand(true);
+  }
+
+  /** The function that is shown; -1: none. */
+  get call() {
+    return this.#call;
   }
 
   #of(i) {
@@ -50,10 +56,12 @@ export class Sandwich {
     }
     const callers = new CallerTree(scene.tree, call < 0 ? [] : entries(scene.tree, call));
     const trees = [callers, calleesOf(scene.tree, call < 0 ? -2 : call)];
+    const keep = call === this.#call ? scene.keep : null;
+    this.#call = call;
     trees.forEach((tree, i) => {
       this.#graphs[i].mark(scene.matches);
       this.#graphs[i].paint(scene.fills, scene.ink);
-      this.#graphs[i].show(tree, scene.calls, scene.byLine, call < 0 ? [] : [call]);
+      this.#graphs[i].show(tree, scene.calls, scene.byLine, call < 0 ? [] : [call], keep);
     });
     this.#trees = trees;
   }

@@ -7,6 +7,7 @@ const DRAG = 4; // pixels from which on a pointer that is down drags
 export class Sight {
   from = 0;
   span = 1;
+  goal = [0, 1]; // from and span, once it has glided there
   #whole = [0, 1];
   #onChange;
   #frame = 0;
@@ -25,6 +26,7 @@ export class Sight {
     cancelAnimationFrame(this.#frame);
     const start = [this.from, this.span];
     const end = this.#clamped(from, to - from);
+    this.goal = end;
     if (!glide || matchMedia("(prefers-reduced-motion: reduce)").matches) {
       this.#set(...end);
       return;
@@ -46,12 +48,20 @@ export class Sight {
   zoom(factor, share) {
     cancelAnimationFrame(this.#frame);
     const span = this.span * factor;
-    this.#set(...this.#clamped(this.from + (this.span - span) * share, span));
+    this.goal = this.#clamped(this.from + (this.span - span) * share, span);
+    this.#set(...this.goal);
   }
 
   pan(share) {
     cancelAnimationFrame(this.#frame);
-    this.#set(...this.#clamped(this.from + share * this.span, this.span));
+    this.goal = this.#clamped(this.from + share * this.span, this.span);
+    this.#set(...this.goal);
+  }
+
+  /** Whether all of it is in sight. */
+  get isWhole() {
+    const [from, span] = this.goal;
+    return from <= this.#whole[0] && from + span >= this.#whole[1];
   }
 
   #set(from, span) {

@@ -24,10 +24,11 @@ export class SourceView {
   #scene = null;
   #file = -1; // a string of the model
   #line = 0;
+  #texts = new Map(); // of files that were asked for, by their string: the text, or null as long as it is on its way
 
   /**
    * @param {object} parts  elements: files, note, code, about
-   * @param {object} on  what to do: moved(file, line), pick(call)
+   * @param {object} on  what to do: moved(file, line), pick(call), ask(file): its text as a promise
    */
   constructor(parts, model, on) {
     this.#parts = parts;
@@ -41,13 +42,21 @@ export class SourceView {
     return [this.#file, this.#line];
   }
 
-  /** @param {object} scene  calls, selection, whole, isDark */
+  /** From now on it is of this model. */
+  renew(model) {
+    this.#model = model;
+  }
+
+  /** @param {object} scene  calls, selection, whole, isDark, keep (what is in sight stays) */
   show(scene) {
     this.#scene = scene;
+    const box = this.#parts.code.closest(".scroll");
+    const { scrollTop } = box;
     this.#count();
     this.#listFiles();
     if (!this.#times.has(this.#file)) this.#file = this.#times.keys().next().value ?? -1;
     this.open(this.#file, this.#line);
+    if (scene.keep) box.scrollTop = scrollTop;
   }
 
   /** Shows a file at a line; 0: its hottest one. */
@@ -75,7 +84,7 @@ export class SourceView {
   #count() {
     const { frames, strings, sources } = this.#model;
     const { calls, selection } = this.#scene;
-    const texts = new Set(sources.filter((one) => one.text !== null).map((one) => one.file));
+    const texts = new Set(sources.filter((one) => one.text !== null || one.asked).map((one) => one.file));
     const hasText = strings.map((text) => texts.has(text));
     const known = new Map();
     this.#keys = Int32Array.from(frames.line, (line, i) => {
@@ -117,19 +126,35 @@ export class SourceView {
     const { note, code } = this.#parts;
     const name = this.#model.strings[this.#file];
     const source = this.#model.sources.find((one) => one.file === name);
+    const whole = this.#textOf(source);
     const words = [name];
     if (!source) words.push("its source was not taken along: this kind of file is not, or the recording has not ended");
     else if (source.problem) words.push(source.problem);
     note.textContent = words.join(" — ");
     code.replaceChildren();
-    if (source?.text == null) {
+    if (whole === null) {
       const body = [...lines].sort((a, b) => a[0] - b[0]).map(([line, times]) => this.#row(line, null, times));
       code.append(...body);
       return;
     }
-    const text = source.text.split("\n").slice(0, MOST_LINES);
+    const text = whole.split("\n").slice(0, MOST_LINES);
     const ranges = this.#ranges();
     code.append(...text.map((one, i) => this.#row(i + 1, one, lines.get(i + 1), ranges.get(i + 1))));
+  }
+
+  /** The text of the file at hand; null: it is not here. What the page can ask for comes later, and is shown then. */
+  #textOf(source) {
+    if (!source?.asked) return source?.text ?? null;
+    const file = this.#file;
+    if (!this.#texts.has(file)) {
+      this.#texts.set(file, null);
+      const come = (text) => {
+        this.#texts.set(file, text);
+        if (file === this.#file) this.open(file, this.#line);
+      };
+      this.#on.ask(file).then(come, (error) => (this.#parts.note.textContent += ` — ${error.message}`));
+    }
+    return this.#texts.get(file);
   }
 
   #row(line, text, times, ranges) {
@@ -236,7 +261,8 @@ export class SourceView {
 
   #columns(whole) {
     const ranges = (this.#ranges().get(this.#line) ?? []).sort((a, b) => b.total - a.total);
-    const text = this.#model.sources.find((one) => one.file === this.#model.strings[this.#file])?.text?.split("\n")[this.#line - 1];
+    const source = this.#model.sources.find((one) => one.file === this.#model.strings[this.#file]);
+    const text = this.#textOf(source)?.split("\n")[this.#line - 1];
     if (ranges.length === 0 || text === undefined) return [];
     const items = ranges.slice(0, 12).flatMap((range) => {
       const part = visible(cut(text, range.from, range.to)).trim();

@@ -29,11 +29,13 @@ export class FunctionTable {
     }
   }
 
-  /** @param {object} scene  model, calls, selection, whole, matches, byLine, fills, lines() (calls by line) */
+  /** @param {object} scene  model, calls, selection, whole, matches, byLine, fills, lines() (calls by line), keep */
   show(scene) {
     this.#scene = { ...scene, times: rank(scene.model, scene.calls.of, scene.calls.name.length, scene.selection) };
-    this.#shown = ROWS;
-    this.#open.clear();
+    if (!scene.keep) {
+      this.#shown = ROWS;
+      this.#open.clear();
+    }
     this.#fill();
   }
 

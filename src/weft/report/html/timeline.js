@@ -25,6 +25,7 @@ export class Timeline {
   #lanes;
   #pending = false;
   #open = new Set();
+  #isOpened = false; // the busiest thread has been, which is open at first
   #tracks = [];
   #scene = { range: null, hovered: null, track: 0 };
   #sight = new Sight(() => this.redraw());
@@ -33,13 +34,9 @@ export class Timeline {
   constructor(box, model, lanes, on) {
     this.#box = box;
     [this.#canvas, this.#spacer] = box.children;
-    this.#model = model;
-    this.#lanes = lanes;
     this.on = on;
-    this.#sight.bound(0, model.end);
-    this.#sight.go(0, model.end, false);
+    this.renew(model, lanes);
     this.#sight.listen(box, false);
-    if (model.threads.length > 0) this.#open.add(this.#busiest());
     const preview = (range) => {
       this.#scene.range = range;
       this.redraw();
@@ -54,6 +51,18 @@ export class Timeline {
     this.#canvas.addEventListener("pointermove", (event) => this.#hover(event));
     this.#canvas.addEventListener("pointerleave", (event) => this.#hover(event, true));
     new ResizeObserver(() => this.#resized()).observe(box);
+  }
+
+  /** From now on it is of this model. What is in sight stays, if that is not all of the time. */
+  renew(model, lanes) {
+    const { isWhole } = this.#sight;
+    this.#model = model;
+    this.#lanes = lanes;
+    this.#scene.hovered = null;
+    this.#sight.bound(0, model.end);
+    if (isWhole) this.#sight.go(0, model.end, false);
+    if (!this.#isOpened && model.threads.length > 0) this.#open.add(this.#busiest());
+    this.#isOpened ||= model.threads.length > 0;
   }
 
   /** @param {object} scene  threads, states, range; tree (with nodeOf), calls, fills, ink, matches, byLine */

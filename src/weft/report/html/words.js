@@ -102,6 +102,14 @@ export function frameWords(page) {
   return words.join(", ");
 }
 
+function orderWords({ sliceUs, fine }) {
+  if (sliceUs === 0) return "";
+  const words = ` The order of time is kept to ${time(sliceUs * 1000)}: within that, stacks lie side by side.`;
+  if (!fine) return words;
+  const [from, to, finer] = fine.map((us) => time(us * 1000));
+  return `${words} From ${from} to ${to}, it is kept ${fine[2] > 0 ? `to ${finer}` : "in full"}.`;
+}
+
 /** What was recorded, and the account. */
 export function showFacts(page) {
   const { facts, account, pruned } = page.model;
@@ -109,8 +117,5 @@ export function showFacts(page) {
   $("losses").textContent = pruned ? `${account.summary} · pruned` : account.summary;
   $("losses").className = account.spotless && !pruned ? "" : "stained";
   $("account").querySelector("pre").textContent = account.lines.join("\n");
-  if (page.model.sliceUs > 0) {
-    const hint = $("view-timeline").querySelector(".hint span");
-    hint.append(` The order of time is kept to ${time(page.model.sliceUs * 1000)}: within that, stacks lie side by side.`);
-  }
+  $("order").textContent = orderWords(page.model);
 }

@@ -13,10 +13,10 @@ READY = "body[data-ready]"
 
 
 class Page:
-    """One page in a window of its own. Whatever it complains of, or asks the network for, is kept."""
+    """One page, a file or an address, in a window of its own. What it complains of and asks for is kept."""
 
     def __init__(
-        self, browser: Browser, path: Path, *, dark: bool = False, pixel_ratio: float = 1, width: int = 1440,
+        self, browser: Browser, place: Path | str, *, dark: bool = False, pixel_ratio: float = 1, width: int = 1440,
         height: int = 900, fragment: str = "", touch: bool = False, ready: bool = True,
     ) -> None:  # fmt: skip
         self.context = browser.new_context(
@@ -33,7 +33,7 @@ class Page:
         self.page.on("console", self._hear)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
-        self.url = path.as_uri()
+        self.url = place if isinstance(place, str) else place.as_uri()
         self.page.goto(self.url + fragment)
         if ready:
             self.page.wait_for_selector(READY)

@@ -1,0 +1,1 @@
+"""Views of a capture while it grows."""

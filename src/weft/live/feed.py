@@ -1,0 +1,166 @@
+"""What a page that is served is told of a capture, made anew when the capture has grown."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar
+
+from weft.capture import Capture
+from weft.imports import open_recording
+from weft.profile.names import recording_name
+from weft.profile.tables import Profile, View
+from weft.report.html.content import ALL, served
+from weft.report.html.focus import Focus, Numbering
+from weft.sample import Frame, FrameKind
+
+LEAST_PAUSE_S: Final = 2.0  # between two readings of a capture that grows
+PAUSE: Final = 9  # times as long as the last reading took: it takes a tenth of the time at most
+MOST_KNOWN: Final = 4  # places that pages look at, of which data are kept: 10 MB each
+
+T = TypeVar("T")
+_Stamp = tuple[tuple[int, int, int] | None, ...]
+
+
+class Told(NamedTuple):
+    """A state of the capture, for a page."""
+
+    version: str  # two that are equal have the same data
+    data: bytes  # as content.served() packs it
+
+
+class _Known(NamedTuple):
+    stamp: _Stamp
+    next_s: float  # by time.monotonic(): when it may be read again
+    told: Told
+
+
+class Feed:
+    """One capture, for any number of pages. Whatever reads it runs in one thread of its own.
+
+    Every method may be called from any thread, and raises CaptureError where the capture is damaged or gone.
+    """
+
+    def __init__(self, path: Path, view: View) -> None:
+        self._path = path
+        self._view = view
+        self._worker = ThreadPoolExecutor(1, "weft-feed")
+        self._numbering = Numbering()
+        self._addresses: dict[int, Frame] = {}  # native frames that have no name yet, by their id in the capture
+        self._known: dict[Focus, _Known] = {}  # what was told last, for each place that pages look at
+        self._renamed: dict[int, list[int]] = {}  # numbers of frames that were addresses -> of what lies there
+        self._states = 0
+        self._stamp: _Stamp = ()
+        self._kept: tuple[Capture, Profile] | None = None  # of a recording that has ended
+
+    def close(self) -> None:
+        """Lets go of the capture."""
+        self._run(self._let_go)
+        self._worker.shutdown()
+
+    def title(self) -> str:
+        """What was recorded, as the page's title."""
+        return self._run(self._title)
+
+    def data(self, have: str = "", focus: Focus | None = None) -> Told | None:
+        """What there is to know of the capture, most finely where the page looks; None: nothing but `have`.
+
+        Of a capture that grows, None for as long as reading it again would take more than its part of the time, if the
+        page looks where it did. Raises IndexError if the focus has a frame that no page was told.
+        """
+        return self._run(lambda: self._data(have, focus or Focus()))
+
+    def source(self, number: int) -> str:
+        """The text of the file whose name has this number; IndexError: there is none."""
+        return self._run(lambda: self._source(number))
+
+    def _run(self, read: Callable[[], T]) -> T:
+        return self._worker.submit(read).result()
+
+    def _let_go(self) -> None:
+        if self._kept:
+            self._kept[0].close()
+            self._kept = None
+
+    def _title(self) -> str:
+        if self._kept:
+            return recording_name(self._kept[0].processes()) or "weft"
+        with open_recording(self._path) as capture:
+            return recording_name(capture.processes()) or "weft"
+
+    def _data(self, have: str, focus: Focus) -> Told | None:
+        if any(number >= len(self._numbering.frames) for number in focus.path):
+            raise IndexError("no page was told of such a frame")
+        stamp = _stamp(self._path)
+        known = self._known.get(focus)
+        if known and (known.stamp == stamp or time.monotonic() < known.next_s):
+            return None if known.told.version == have else known.told
+        if stamp != self._stamp:
+            self._let_go()
+            self._stamp = stamp
+        began_s = time.monotonic()
+        self._states += 1
+        told = Told(str(self._states), self._read(str(self._states), focus))
+        took_s = time.monotonic() - began_s
+        self._known.pop(focus, None)
+        self._known[focus] = _Known(stamp, began_s + took_s + max(LEAST_PAUSE_S, PAUSE * took_s), told)
+        if len(self._known) > MOST_KNOWN:
+            del self._known[next(iter(self._known))]
+        return told
+
+    def _read(self, version: str, focus: Focus) -> bytes:
+        if self._kept:
+            return self._packed(*self._kept, version, focus)
+        capture = open_recording(self._path)
+        try:
+            profile = Profile.from_capture(capture, ALL)
+            self._find_names(capture)
+            data = self._packed(capture, profile, version, focus)
+            if "end_ns" in capture.meta:
+                self._kept = capture, profile
+            return data
+        finally:
+            if not self._kept:
+                capture.close()  # whoever writes it can end it as one file only if nobody has it open
+
+    def _packed(self, capture: Capture, profile: Profile, version: str, focus: Focus) -> bytes:
+        more: dict[str, Any] = {
+            "version": version,
+            "recording": "end_ns" not in capture.meta,
+            "ended": str(capture.meta.get("ended", "")),
+            "focus": {"path": focus.path, "window": focus.window_us},
+            "renamed": self._renamed,
+            "unnamed": bool(self._addresses),
+        }
+        return served(capture, profile, self._view, self._numbering, focus, more)
+
+    def _find_names(self, capture: Capture) -> None:
+        """Notes which frames are addresses, and what lies there as soon as the capture tells it."""
+        for number, functions in capture.frames():
+            if number in self._addresses and functions != (self._addresses[number],):
+                before = self._numbering.frame(self._addresses.pop(number))
+                self._renamed[before] = [self._numbering.frame(function) for function in functions]
+            elif functions[-1].kind is FrameKind.NATIVE and functions[-1].function.startswith("0x"):
+                self._addresses[number] = functions[-1]
+
+    def _source(self, number: int) -> str:
+        file = list(self._numbering.strings)[number]
+        if self._kept:
+            for source in self._kept[0].sources():
+                if source.file == file and source.text is not None:
+                    return source.text
+        raise IndexError("there is no such source")
+
+
+def _stamp(path: Path) -> _Stamp:
+    """What changes when the capture does."""
+    stamps: list[tuple[int, int, int] | None] = []
+    for each in (path, path.with_name(path.name + "-wal")):
+        stamps.append(None)
+        with suppress(OSError):
+            status = each.stat()
+            stamps[-1] = (status.st_ino, status.st_size, status.st_mtime_ns)
+    return tuple(stamps)
