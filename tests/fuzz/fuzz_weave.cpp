@@ -145,8 +145,9 @@ class Builder {
         }
         add_helpers();
         fill_memory();
-        if (version_.kind == Version::Kind::kEntryFrames && learned_ && input_.chance(4)) {
-            // As greenlet hides entry frames: the innermost ones, one after the other.
+        const bool calls = !native().frames.empty() && !native().frames.front().place.eval_loop;
+        if (version_.kind == Version::Kind::kEntryFrames && learned_ && calls && input_.chance(4)) {
+            // As greenlet hides entry frames: the innermost ones, one after the other; a C function of it does so.
             const auto hidden = static_cast<std::ptrdiff_t>(input_.below(python().segments.size() + 1));
             python().segments.erase(python().segments.begin(), python().segments.begin() + hidden);
         }
@@ -204,6 +205,12 @@ class Builder {
         stacks_.words.words.assign((top_ - kStack) / 8 + 512, 0);
         for (std::size_t i = 0; i + 1 < native().frames.size(); ++i) {
             stacks_.words.set(native().frames[i].cfa - 8, native().frames[i + 1].pc);
+        }
+        if (version_.kind == Version::Kind::kEntryFrames && skips() && !python().callers.empty()) {
+            // What an earlier activation has left where the newest one begins.
+            const Address left = native().frames.front().cfa - version_.distance;
+            stacks_.words.set(left + kOwner, kShim);
+            stacks_.words.set(left + kPrevious, python().callers[input_.below(python().callers.size())]);
         }
         std::size_t next = 0;
         for (const NativeFrame& frame : native().frames) {

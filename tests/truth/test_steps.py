@@ -11,7 +11,7 @@ from interpreters import Interpreter
 from running import StartTarget
 from told_process import compile_program, tell_process
 
-STEPS = int(os.environ.get("WEFT_TEST_STEPS", "40000"))
+STEPS = int(os.environ.get("WEFT_TEST_STEPS", "50000"))
 
 
 @pytest.fixture(scope="module")
@@ -36,4 +36,4 @@ def test_each_instruction(
     print(f"{interpreter.name}: {figures}")
     assert steps == STEPS
     assert whole > 0.9 * STEPS
-    assert changes > STEPS / 2000
+    assert changes > STEPS / 5000
