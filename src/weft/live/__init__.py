@@ -1,0 +1,1 @@
+"""The live view of a recording, or of a capture."""
