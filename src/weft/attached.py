@@ -1,7 +1,7 @@
 """The process that records for another that has started it: `python -m weft.attached`, for weft.record() and weft top.
 
-It reads one line of JSON from stdin, {"pid", "path", "options", "scratch"}, once it may begin. It writes lines of JSON to
-stdout: {"ready": true} when it takes samples, and in the end {"warnings": [...]} or {"error": "...", "kind": "..."}.
+It reads one line of JSON from stdin, {"pid", "path", "options", "scratch"}, once it may begin. It writes lines of JSON
+to stdout: {"ready": true} when it takes samples, and in the end {"warnings": [...]} or {"error": "...", "kind": "..."}.
 SIGINT ends the recording. A scratch capture is of use to the one that has started it, and to nobody else: at the end of
 stdin the recording ends at once, and the capture goes with its folder.
 """

@@ -80,7 +80,7 @@ class Capture:
             yield Mapping(process, start % (1 << 64), end % (1 << 64), offset % (1 << 64), *rest)
 
     def frames(self, after: int = 0) -> Iterator[tuple[int, tuple[Frame, ...]]]:
-        """All frames with ids above `after`; a native one with all functions that lie at its address, outermost first."""
+        """All frames with ids above `after`; a native one with all functions at its address, outermost first."""
         functions = self._functions(after)
         rows = self._query(
             "SELECT frame.id, kind, a.value, b.value, line, first_line, end_line, column, end_column, flags, "
@@ -106,12 +106,13 @@ class Capture:
             yield number, (Frame(known_kind, function, file, *places, FrameFlag(flags)),)
 
     def places(self, after: int = 0) -> Iterator[Place]:
-        """Where native frames with ids above `after` lie in their modules, and those of the kernel, that have no names."""
+        """Where frames without a name lie, with ids above `after`: those of modules and of the kernel."""
         rows = self._query(
             "SELECT id, module, address FROM frame WHERE id > ? AND address IS NOT NULL "
-            f"AND (kind = {FrameKind.KERNEL:d} OR module IS NOT NULL) "  # noqa: S608
+            "AND (kind = ? OR module IS NOT NULL) "
             "AND NOT EXISTS (SELECT 1 FROM function WHERE frame = frame.id) ORDER BY id",
             after,
+            FrameKind.KERNEL,
         )
         for number, module, address in rows:
             yield Place(number, module, address if module is not None else address % (1 << 64))
@@ -164,7 +165,7 @@ class Capture:
         return tuple(replace(each, module=each.file) for each in functions)
 
     def stacks(self, after: int = 0) -> Iterator[tuple[int, int, int]]:
-        """All stacks with ids above `after` as (id, parent, frame), each after its parent; the empty one, 0, is none."""
+        """All stacks with ids above `after` as (id, parent, frame), each after its parent; 0, the empty one, is none."""
         seen = {0}
         later: dict[int, list[tuple[int, int, int]]] = {}  # of stacks that were told anew, by the parent they wait for
         for first in self._query("SELECT id, parent, frame FROM stack WHERE id > ? ORDER BY id", after):
@@ -191,7 +192,9 @@ class Capture:
         from weft._native import RunFold
 
         folds: dict[int, RunFold] = {}
-        for thread, _, runs in self._batches("SELECT thread, start_ns, runs FROM samples WHERE id > ? ORDER BY id", after):
+        for thread, _, runs in self._batches(
+            "SELECT thread, start_ns, runs FROM samples WHERE id > ? ORDER BY id", after
+        ):
             fold = folds.get(thread)
             if fold is None:
                 fold = folds[thread] = RunFold()

@@ -23,7 +23,9 @@ class News:
     frames: list[tuple[int, tuple[Frame, ...]]]
     stacks: list[tuple[int, int, int]]
     totals: list[tuple[int, int, int, int, int]]  # thread, stack, state, weight_ns, ticks of all that has come
-    late_runs: list[tuple[int, Runs]]  # of it, by thread: the runs that end, or whose batch does, after what was asked for
+    late_runs: list[
+        tuple[int, Runs]
+    ]  # of it, by thread: the runs that end, or whose batch does, after what was asked for
     standing: list[Standing]
     threads: dict[int, Thread]
     processes: dict[int, Process]

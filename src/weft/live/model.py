@@ -88,7 +88,7 @@ class Model:
         self.ended = False
         self.rate_hz = 1
         self._reset_ns: int | None = None
-        self._stacks = self._new_stacks()
+        self._stacks = LiveStacks(self._sight, allocates=self.unit is BYTES)
         self._total = Sums()
         self._window = Window(WINDOW_NS, of_moments=self.unit is BYTES)
         self._standing: dict[int, tuple[int, int, int]] = {}  # thread -> stack, state, since
@@ -243,9 +243,6 @@ class Model:
     @property
     def _sight(self) -> Sight:
         return Sight(self.settings.native, self.settings.all_frames)
-
-    def _new_stacks(self) -> LiveStacks:
-        return LiveStacks(self._sight, of_callers=self.unit is BYTES and not self.settings.all_frames)
 
     def _open_ledger(self) -> None:
         """Add up what the pane shows anew, after what it counts has changed."""

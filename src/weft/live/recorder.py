@@ -58,7 +58,7 @@ class LiveRecorder:
             self._process.stdin.close()
         try:
             self._process.wait(_END_LIMIT_S)
-        except subprocess.TimeoutExpired:  # it is busy with symbols, or the machine is; its target is let go of by the kernel
+        except subprocess.TimeoutExpired:  # the kernel lets go of its target
             self._process.kill()
             self._process.wait()
         self._process.stdout.close()

@@ -23,12 +23,12 @@ class Sight(NamedTuple):
 
 
 class LiveStacks:
-    """The stacks of a capture as one tree. What comes later is added; `rebuild` makes it anew where names have changed."""
+    """The stacks of a capture as one tree. What comes later is added; where names have changed it is made anew."""
 
-    def __init__(self, sight: Sight, *, of_callers: bool) -> None:
-        """of_callers: a stack whose innermost frame is native is shown as its caller's, as in mode alloc."""
+    def __init__(self, sight: Sight, *, allocates: bool) -> None:
+        """allocates: in mode alloc, a stack whose innermost frame is native is shown as its caller's."""
         self.sight = sight
-        self._of_callers = of_callers
+        self._allocates = allocates
         self._functions: dict[int, tuple[Frame, ...]] = {}  # by the capture's ids of frames
         self._rows: dict[int, tuple[int, int]] = {}  # the capture's stacks: parent and frame
         self.rebuild()
@@ -89,7 +89,8 @@ class LiveStacks:
                 node = woven.parent[node]  # it is shown in its wrapper's place
             node = woven.add(node, shown)
         self._nodes[stack] = node
-        if self._of_callers and parent and any(self.frames[shown].kind is FrameKind.NATIVE for shown in numbers):
+        of_caller = self._allocates and not self.sight.all_frames
+        if of_caller and parent and any(self.frames[shown].kind is FrameKind.NATIVE for shown in numbers):
             self._callers[stack] = caller_node
         for new in range(len(self._shown), len(woven)):
             self._shown.append(new if self.sight.native else self._python_node(new))
@@ -131,7 +132,8 @@ class Groups(Generic[Key]):
             if len(self._paths) >= _MAX_PATHS:
                 self._paths.clear()
             self._look()
-            tree, found, at = self._stacks.tree, {}, node
+            tree, at = self._stacks.tree, node
+            found: dict[int, None] = {}  # in order
             while at:
                 found[self._of_frame[tree.frame[at]]] = None
                 at = tree.parent[at]

@@ -50,7 +50,7 @@ class Sums:
 class Ledger:
     """Costs by number (of a function, a line, a node of a flame graph): of their own, and with all that they call.
 
-    `path` gives the numbers that a node of the stacks' tree counts for, the innermost first; none: it counts for nothing.
+    `path` gives the numbers that a node of the stacks' tree counts for, the innermost first; if any.
     """
 
     def __init__(self, path: Callable[[int], tuple[int, ...]]) -> None:
