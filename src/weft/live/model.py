@@ -109,6 +109,11 @@ class Model:
         return max(0, self.written_ns - self._begin_ns)
 
     @property
+    def since_ns(self) -> int:
+        """The time since the start, or the reset."""
+        return max(0, self.written_ns - (self.start_ns if self._reset_ns is None else self._reset_ns))
+
+    @property
     def whole_ns(self) -> int:
         """What all costs that are shown add up to."""
         return self._ledger.whole_ns

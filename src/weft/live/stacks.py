@@ -158,6 +158,7 @@ class Flame:
 
     def __init__(self, stacks: LiveStacks, key: Callable[[Frame], Key], *, inverted: bool) -> None:
         self.tree = Stacks()
+        self.children: list[list[int]] = [[]]
         self._stacks = stacks
         self._inverted = inverted
         self._paths: dict[int, tuple[int, ...]] = {}
@@ -174,7 +175,10 @@ class Flame:
             frames = [self._stacks.frames[frame] for frame in self._stacks.tree.path(node)]
             at, nodes = 0, []
             for frame in reversed(frames) if self._inverted else frames:
-                at = self.tree.add(at, self._number(frame))
+                caller, at = at, self.tree.add(at, self._number(frame))
+                if at == len(self.children):
+                    self.children[caller].append(at)
+                    self.children.append([])
                 nodes.append(at)
             path = self._paths[node] = (*reversed(nodes), 0)
         return path
