@@ -45,9 +45,8 @@ def _add_functions(copy: sqlite3.Connection, functions: Mapping[int, tuple[Frame
     for number in sorted(functions.keys() - have):
         for depth, frame in enumerate(functions[number]):
             file = frame.file if frame.line or frame.kind is FrameKind.KERNEL else ""
-            name_id, file_id = (
-                strings.setdefault(clean(text), last + 1 + len(strings)) for text in (frame.function, file)
-            )
+            texts = clean(frame.function), clean(file)
+            name_id, file_id = (strings.setdefault(text, last + 1 + len(strings)) for text in texts)
             flags = frame.flags & (FrameFlag.MACHINERY | FrameFlag.WRAPPER)
             rows.append((number, depth, int(frame.kind), name_id, file_id, frame.line, int(flags)))
     copy.executemany(ADD_STRING, [(number, text) for text, number in strings.items()])

@@ -165,7 +165,7 @@ class Capture:
         return tuple(replace(each, module=each.file) for each in functions)
 
     def stacks(self, after: int = 0) -> Iterator[tuple[int, int, int]]:
-        """All stacks with ids above `after` as (id, parent, frame), each after its parent; 0, the empty one, is none."""
+        """All stacks with ids above `after` as (id, parent, frame), each after its parent; not the empty one, 0."""
         seen = {0}
         later: dict[int, list[tuple[int, int, int]]] = {}  # of stacks that were told anew, by the parent they wait for
         for first in self._query("SELECT id, parent, frame FROM stack WHERE id > ? ORDER BY id", after):

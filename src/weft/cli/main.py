@@ -15,6 +15,7 @@ _VERBS = {
     "record": "Record a program, running or launched, into a capture or another format.",
     "dump": "Print the stacks of a process or core file as they are now.",
     "report": "Show a capture, or write it in another format.",
+    "top": "Watch a process, or a capture, live.",
     "diff": "Compare two recordings: what got slower, what faster, and what is noise.",
     "demo": "Record a bundled example program and write its flame graph.",
     "doctor": "Say what will work here, what will not, and what to do about it.",
@@ -44,6 +45,7 @@ Examples:
   weft record -o app.html -- python app.py an interactive flame graph of a whole run
   weft dump 1234                           what is it doing right now?
   weft report app.weft                     where the time went
+  weft top 1234                            what is it doing, second by second?
 \b
 Shell completion: eval "$(_WEFT_COMPLETE=bash_source weft)"  (or zsh_source, fish_source)
 """

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from weft.live.stacks import Flame
 from weft.live.sums import Ledger
+from weft.profile.transform import by_function
+
+Keys = tuple[tuple[str, str, int], ...]  # functions on a path, the outermost first
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +22,9 @@ class Bar:
 
 
 def layout(flame: Flame, ledger: Ledger, zoom: int, width: int) -> list[list[Bar]]:
-    """The bars of each depth, from the root on, each at least a cell wide. The zoomed call and its callers are as wide as all.
+    """The bars of each depth, from the root on, each at least a cell wide.
 
-    The first row is the root of all. A stack may be any number of calls deep.
+    The first row is the root of all; the zoomed call and its callers are as wide as it. Stacks may be deep.
     """
     totals = ledger.total_ns
     if width <= 0 or zoom >= len(totals) or totals[zoom] <= 0:
@@ -69,3 +72,20 @@ def moved(rows: Sequence[Sequence[Bar]], node: int, key: str) -> int:
             step = place + (1 if key == "right" else -1)
             return row[min(max(step, 0), len(row) - 1)].node
     return rows[0][0].node if rows else 0
+
+
+def keys_of(flame: Flame, node: int) -> Keys:
+    """The functions on the path to a call, by which it is found again in a tree that was made anew."""
+    return tuple(by_function(flame.samples[number]) for number in flame.tree.path(node))
+
+
+def find(flame: Flame, keys: Keys) -> int:
+    """The call at the end of a path; where there is none, the innermost of its callers that is there."""
+    node = 0
+    for key in keys:
+        called = (child for child in flame.children[node] if by_function(flame.samples[flame.tree.frame[child]]) == key)
+        child = next(called, None)
+        if child is None:
+            break
+        node = child
+    return node

@@ -50,6 +50,10 @@ class LiveRecorder:
     ) -> None:
         self.close()
 
+    def is_running(self) -> bool:
+        """Whether it records, or holds what it has recorded."""
+        return self._process.poll() is None
+
     def close(self) -> None:
         """End the recording, and remove the capture."""
         assert self._process.stdin is not None

@@ -12,6 +12,7 @@ from weft.profile.units import share
 from weft.report.html.content import kind_of
 from weft.sample import Frame, State
 
+_UNKNOWN: Final = "-"
 LONGEST: Final = 400  # characters of a name that are looked at
 STATES: Final = {
     State.RUNNING: "running",
@@ -39,6 +40,7 @@ class Column(Generic[T]):
     width: int
     cell: Callable[[T], Spans]
     order: Callable[[T], Any] | None = None
+    is_number: bool = True  # to the right
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +66,19 @@ def columns_of(model: Model) -> list[Column[Any]]:
 
 def table_of(model: Model, sort: int, wanted: str, *, backwards: bool = False) -> Table:
     """The table of the pane that is shown: rows with `wanted` in their text, by the column `sort`."""
-    pane = model.settings.pane
     columns = columns_of(model)
-    rows: Sequence[Any]
-    if pane is Pane.THREADS:
-        rows, text = model.thread_rows(), _thread_text
-    elif pane is Pane.GIL:
-        rows, text = model.wait_rows(), _wait_text
-    else:
-        rows, text = model.rows(), _row_text
+    rows: list[Any]
+    text: Callable[[Any], str]
+    match model.settings.pane:
+        case Pane.THREADS:
+            rows, text = model.thread_rows(), _thread_text
+        case Pane.GIL:
+            rows, text = model.wait_rows(), _wait_text
+        case _:
+            rows, text = model.rows(), _row_text
     if wanted:
         rows = [row for row in rows if wanted.casefold() in text(row).casefold()]
-    order = columns[sort].order
-    if order:
+    if order := columns[sort].order:
         rows = sorted(rows, key=text)
         rows.sort(key=order, reverse=not backwards)
     return Table(columns, rows, sort, text, _why_empty(model, wanted))
@@ -104,66 +106,62 @@ def _place(frame: Frame, line: int) -> str:
 
 def _cost_columns(model: Model) -> list[Column[Row]]:
     whole, text = model.whole_ns, model.unit.text
-    line = (lambda frame: frame.line) if model.settings.pane is Pane.LINES else (lambda frame: frame.first_line)
+    is_line = model.settings.pane is Pane.LINES
+
+    def name(row: Row) -> Spans:
+        return function_spans(row.frame, row.frame.line if is_line else row.frame.first_line)
+
+    def own(row: Row) -> Spans:
+        return [(share(row.cost.self_ns, whole), "" if row.cost.self_ns else "dim")]
+
     return [
-        Column(
-            "self",
-            7,
-            lambda row: [(share(row.cost.self_ns, whole), "" if row.cost.self_ns else "dim")],
-            lambda row: row.cost.self_ns,
-        ),
+        Column("self", 7, own, lambda row: row.cost.self_ns),
         Column("", 8, lambda row: [(text(row.cost.self_ns), "dim")]),
         Column("total", 7, lambda row: [(share(row.cost.total_ns, whole), "")], lambda row: row.cost.total_ns),
         Column("", 8, lambda row: [(text(row.cost.total_ns), "dim")]),
         Column(model.unit.tick + "s", 8, lambda row: [(f"{row.cost.ticks:,}", "")], lambda row: row.cost.ticks),
-        Column(
-            "line" if model.settings.pane is Pane.LINES else "function",
-            0,
-            lambda row: function_spans(row.frame, line(row.frame)),
-        ),
+        Column("line" if is_line else "function", 0, name, is_number=False),
     ]
 
 
 def _thread_columns(model: Model) -> list[Column[ThreadRow]]:
-    span = model.span_ns
-    since = max(1, model.since_ns)
+    span, since = model.span_ns, model.since_ns
 
-    def active(state: State) -> Callable[[ThreadRow], int]:
-        return lambda row: row.times[state]
+    def part(title: str, state: State) -> Column[ThreadRow]:
+        return Column(title, 8, lambda row: _part(row.times[state], span), lambda row: row.times[state])
 
-    def part(title: str, width: int, state: State) -> Column[ThreadRow]:
-        return Column(title, width, lambda row: [(share(min(row.times[state], span), span), "")], active(state))
+    def where(row: ThreadRow) -> Spans:
+        return function_spans(row.frame, row.frame.line) if row.frame else [(_UNKNOWN, "dim")]
 
     return [
-        Column("TID", 8, lambda row: [(str(row.thread.tid), "")], lambda row: -row.thread.tid),
-        Column(
-            "state",
-            9,
-            lambda row: [(_state(row), _STATE_STYLES.get(row.state, "dim") if row.state is not None else "dim")],
-        ),
-        part("running", 8, State.RUNNING),
-        part("ready", 7, State.RUNNABLE),
-        part("GIL wait", 8, State.GIL),
-        Column(
-            "GIL held", 8, lambda row: [(share(min(row.made_wait_ns, since), since), "")], lambda row: row.made_wait_ns
-        ),
-        Column("thread", 18, lambda row: [(escape(row.thread.name[:LONGEST]) or "–", "bold")]),
-        Column("in", 0, lambda row: function_spans(row.frame, row.frame.line) if row.frame else [("–", "dim")]),
+        Column("TID", 7, lambda row: [(str(row.thread.tid), "")], lambda row: -row.thread.tid),
+        Column("state", 8, _state, is_number=False),
+        part("running", State.RUNNING),
+        part("ready", State.RUNNABLE),
+        part("GIL wait", State.GIL),
+        Column("GIL held", 8, lambda row: _part(row.made_wait_ns, since), lambda row: row.made_wait_ns),
+        Column("thread", 0, lambda row: [(escape(row.thread.name[:LONGEST]) or _UNKNOWN, "bold")], is_number=False),
+        Column("in", 0, where, is_number=False),
     ]
 
 
 def _wait_columns(model: Model) -> list[Column[WaitRow]]:
     whole = sum(row.weight_ns for row in model.wait_rows())
+
+    def holder(row: WaitRow) -> Spans:
+        return _in(row.holder_frame, thread_name(row.holder)) if row.holder else [("not known", "dim")]
+
     return [
         Column("share", 7, lambda row: [(share(row.weight_ns, whole), "")], lambda row: row.weight_ns),
         Column("time", 8, lambda row: [(model.unit.text(row.weight_ns), "dim")]),
-        Column("who waits", 0, lambda row: _in(row.waiter_frame, thread_name(row.waiter))),
-        Column(
-            "for whom",
-            0,
-            lambda row: _in(row.holder_frame, thread_name(row.holder)) if row.holder else [("not known", "dim")],
-        ),
+        Column("who waits", 0, lambda row: _in(row.waiter_frame, thread_name(row.waiter)), is_number=False),
+        Column("for whom", 0, holder, is_number=False),
     ]
+
+
+def _part(ns: int, span_ns: int) -> Spans:
+    text = share(min(ns, span_ns), span_ns)
+    return [(text, "" if ns else "dim")]
 
 
 def _in(frame: Frame | None, thread: str) -> Spans:
@@ -173,10 +171,10 @@ def _in(frame: Frame | None, thread: str) -> Spans:
     return [("▌", COLOURS[kind_of(frame)]), (name_of(frame), ""), (f"  in {thread[:LONGEST]}", "dim")]
 
 
-def _state(row: ThreadRow) -> str:
+def _state(row: ThreadRow) -> Spans:
     if row.thread.end_ns is not None:
-        return "ended"
-    return "–" if row.state is None else STATES[row.state]
+        return [("ended", "dim")]
+    return [(_UNKNOWN, "dim")] if row.state is None else [(STATES[row.state], _STATE_STYLES.get(row.state, "dim"))]
 
 
 def _row_text(row: Row) -> str:
