@@ -135,8 +135,10 @@ class TableView(Cells, can_focus=True):
             if segments:
                 segments.append(Segment(" "))
             segments += fitted(spans, width, right=column.is_number)
-        strip = Strip(segments).adjust_cell_length(self.size.width)
-        return strip.apply_style(_CHOSEN) if chosen else strip
+        if chosen:  # in one colour: reversed, each of them would be a background
+            segments = [Segment(segment.text, _CHOSEN) for segment in segments]
+        strip = Strip(segments).adjust_cell_length(self.size.width, _CHOSEN if chosen else None)
+        return strip.simplify() if chosen else strip
 
 
 class FlameView(Cells, can_focus=True):
@@ -204,7 +206,7 @@ class FlameView(Cells, can_focus=True):
                 segments.append(Segment(" " * (bar.begin - at)))
             frame = self._flame.samples[self._flame.tree.frame[bar.node]] if bar.node else None
             name = name_of(frame) if frame else _ALL
-            colours = f"black on {COLOURS[kind_of(frame)]}" if frame else "reverse"
+            colours = f"#101010 on {COLOURS[kind_of(frame)]}" if frame else "reverse"
             words = f"{colours} bold underline" if bar.node == self._chosen else colours
             segments += [Segment("▏", style(colours)), *fitted([(name, words)], bar.end - bar.begin - 1)]
             if bar.end - bar.begin - 1 > cell_len(name):

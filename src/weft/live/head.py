@@ -1,4 +1,4 @@
-"""What stands above the view: what is watched, how it is recorded, and how far that can be trusted; and below it, the keys."""
+"""What stands above the view: what is watched, and how far that can be trusted; and below it, the keys."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _cpu_s(pid: int | None) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def head_of(model: Model, meta: dict[str, str | int], cost: Cost | None, condition: str) -> list[Spans]:
+def head_of(model: Model, cost: Cost | None, condition: str) -> list[Spans]:
     """Three lines: the target, the recording, the account."""
     processes = list(model.processes.values())
     pids = (
@@ -77,10 +77,10 @@ def head_of(model: Model, meta: dict[str, str | int], cost: Cost | None, conditi
         (f"  {pids}", ""),
         (f"  {escape(runtime[:LONGEST])}", "dim"),
     ]
-    return [first, *_account(model, meta, cost)]
+    return [first, *_account(model, cost)]
 
 
-def _account(model: Model, meta: dict[str, str | int], cost: Cost | None) -> list[Spans]:
+def _account(model: Model, cost: Cost | None) -> list[Spans]:
     account = model.account
     assert account is not None  # it comes with the first news
     counts = account.counts

@@ -11,11 +11,12 @@ from weft.capture import GilWait, Process, Runs, Thread
 from weft.live.follow import News
 from weft.live.stacks import Flame, Groups, LiveStacks, Sight
 from weft.live.sums import Cell, Ledger, Part, Sums, Window
+from weft.profile.names import NO_FRAME
 from weft.profile.quality import Account
 from weft.profile.tables import ACTIVE
 from weft.profile.transform import Cost, by_function, by_line
 from weft.profile.units import BYTES, unit_of
-from weft.sample import Frame, State
+from weft.sample import Frame, FrameKind, State
 
 WINDOW_NS: Final = 10_000_000_000  # what "now" means
 _STALE_NS: Final = 2_000_000_000  # after which a thread that was sampled last then is not known to be doing that
@@ -182,14 +183,18 @@ class Model:
         self._open_ledger()
 
     def rows(self) -> list[Row]:
-        """The functions, or (in that pane) the lines, in no order; none costs nothing."""
+        """The functions, or (in that pane) the lines, in no order, and the empty stack; none costs nothing."""
         ledger, groups = self._ledger, self._groups
         columns = zip(ledger.self_ns, ledger.total_ns, ledger.ticks, strict=True)
-        return [
+        rows = [
             Row(groups.keys[number], groups.samples[number], Cost(*costs))
             for number, costs in enumerate(columns)
             if costs[1] > 0
         ]
+        if ledger.empty_ns > 0:
+            cost = Cost(ledger.empty_ns, ledger.empty_ns, ledger.empty_ticks)
+            rows.append(Row((NO_FRAME, "", 0), Frame(FrameKind.MARKER, NO_FRAME, "", 0), cost))
+        return rows
 
     def flame(self) -> tuple[Flame, Ledger]:
         """The flame graph's tree, and what its nodes cost."""

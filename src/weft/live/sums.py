@@ -58,13 +58,16 @@ class Ledger:
         self.self_ns: list[int] = []
         self.total_ns: list[int] = []
         self.ticks: list[int] = []  # of self_ns
-        self.whole_ns = 0  # of all that was added, the empty stack with it
+        self.whole_ns = 0  # of all that was added
+        self.empty_ns = self.empty_ticks = 0  # of it, what counts for no number
 
     def add(self, node: int, weight: int, ticks: int) -> None:
         """Add to what a node costs."""
         self.whole_ns += weight
         path = self._path(node)
         if not path:
+            self.empty_ns += weight
+            self.empty_ticks += ticks
             return
         more = max(path) + 1 - len(self.self_ns)
         if more > 0:

@@ -71,11 +71,14 @@ def table_of(model: Model, sort: int, wanted: str, *, backwards: bool = False) -
     text: Callable[[Any], str]
     match model.settings.pane:
         case Pane.THREADS:
-            rows, text = model.thread_rows(), _thread_text
+            rows = list(model.thread_rows())
+            text = _thread_text
         case Pane.GIL:
-            rows, text = model.wait_rows(), _wait_text
+            rows = list(model.wait_rows())
+            text = _wait_text
         case _:
-            rows, text = model.rows(), _row_text
+            rows = list(model.rows())
+            text = _row_text
     if wanted:
         rows = [row for row in rows if wanted.casefold() in text(row).casefold()]
     if order := columns[sort].order:
@@ -196,7 +199,7 @@ def _why_empty(model: Model, wanted: str) -> str:
     if wanted:
         return "nothing matches the filter: c clears it"
     if model.settings.pane is Pane.GIL:
-        return "no wait for the GIL is known: collector bpf (root, mode wall) tells who made whom wait"
+        return "not known: collector bpf tells who makes whom wait, as root; threads (4) has who waits"
     if model.settings.idle:
         return "no samples"
     return "no samples of active threads: o shows blocked ones, too"

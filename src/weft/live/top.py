@@ -22,7 +22,7 @@ from weft.errors import WeftError
 from weft.live.cells import Cells, FlameView, TableView
 from weft.live.head import Cost, foot_of, head_of, help_of, tabs_of
 from weft.live.model import Pane
-from weft.live.tables import columns_of, sortable, table_of
+from weft.live.tables import Spans, columns_of, sortable, table_of
 from weft.live.watch import Watch
 
 PERIODS: Final = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0)  # seconds from look to look
@@ -30,7 +30,8 @@ _USUAL: Final = 2  # of PERIODS
 
 # Keys, the action, and what is said of it. As in htop and in Tachyon, Python's own profiler, where they have one.
 KEYS: Final = (
-    ("q,f10,ctrl+c", "quit", "q F10", "quit; a recording by weft top ends, its target runs on"),
+    ("ctrl+c", "quit", "", ""),
+    ("q,f10", "quit", "q F10", "quit; a recording by weft top ends, its target runs on"),
     ("p,space", "pause", "p Space", "pause and go on: the recording goes on meanwhile"),
     ("1", "pane(1)", "1 to 5, Tab", "functions, lines, flame graph, threads, GIL"),
     ("2", "pane(2)", "", ""),
@@ -62,10 +63,10 @@ KEYS: Final = (
     ("end", "move('end')", "", ""),
     ("enter", "enter", "Enter", "zoom into the call; of a thread: show it alone"),
     ("backspace", "out", "Backspace", "zoom out by a call"),
-    ("a", "toggle('since_start')", "a", "all since the start, or the last 10 s"),
-    ("o", "toggle('idle')", "o", "blocked time (off CPU), too"),
-    ("n", "toggle('native')", "n", "native frames on and off"),
-    ("i", "toggle('all_frames')", "i", "the interpreter's internals on and off"),
+    ("a", "switch('since_start')", "a", "all since the start, or the last 10 s"),
+    ("o", "switch('idle')", "o", "blocked time (off CPU), too"),
+    ("n", "switch('native')", "n", "native frames on and off"),
+    ("i", "switch('all_frames')", "i", "the interpreter's internals on and off"),
     ("I", "invert", "I", "invert the flame graph, or the order of a table"),
     ("r", "reset", "r", "reset: count from now on"),
     ("plus,equals_sign", "faster(-1)", "+ -", "look more often, less often"),
@@ -73,6 +74,8 @@ KEYS: Final = (
     ("w", "ask_write", "w", "write what was recorded as a capture; the recording goes on"),
     ("h,question_mark,f1", "help", "h ? F1", "this page"),
 )
+
+_FIRST: Final = ("ctrl+c", "tab", "shift+tab")  # before what textual has them for
 
 
 class HelpScreen(ModalScreen[None]):
@@ -94,7 +97,7 @@ class HelpScreen(ModalScreen[None]):
 
 
 class TopApp(App[None]):
-    """The view. `cost`: what it costs, asked at each look; `ended`: why there will be no more, "" while there may be."""
+    """The view. `cost`: what it costs, asked at each look; `lives`: whether the recorder does."""
 
     ENABLE_COMMAND_PALETTE = False
     CSS = """
@@ -134,7 +137,8 @@ class TopApp(App[None]):
         self._backwards = False
         self._wanted = self._searched = ""
         self._message = ""
-        self._answer: Callable[[str], None] | None = None  # to what the prompt asks for
+        self._question: Spans = []  # what the prompt asks for
+        self._answer: Callable[[str], None] | None = None
 
     def compose(self) -> ComposeResult:
         """Make the widgets."""
@@ -199,9 +203,9 @@ class TopApp(App[None]):
         except NoMatches:  # the help is shown, or all is ending
             return
         model = self._watch.model
-        head.put_spans(head_of(model, self._watch.meta, self._shown_cost, self._condition))
+        head.put_spans(head_of(model, self._shown_cost, self._condition))
         tabs.put_spans([tabs_of(model, self._wanted)])
-        foot.put_spans([foot_of(self._message)])
+        foot.put_spans([self._question or foot_of(self._message)])
         if model.settings.pane is Pane.FLAME:
             self.query_one(FlameView).show(model)
         else:
@@ -255,12 +259,12 @@ class TopApp(App[None]):
     def action_invert(self) -> None:
         """Turn the flame graph, or the order of a table, round."""
         if self._watch.model.settings.pane is Pane.FLAME:
-            self.action_toggle("inverted")
+            self.action_switch("inverted")
             return
         self._backwards = not self._backwards
         self.draw()
 
-    def action_toggle(self, setting: str) -> None:
+    def action_switch(self, setting: str) -> None:
         """Turn one of Settings on or off."""
         self._change(**{setting: not getattr(self._watch.model.settings, setting)})
 
@@ -329,18 +333,18 @@ class TopApp(App[None]):
 
     def action_ask_filter(self) -> None:
         """Ask what rows are to have in them."""
-        self._ask("filter: ", self._wanted, self._filter)
+        self._ask("filter: what is shown has this in it; ", self._wanted, self._filter)
 
     def action_search(self) -> None:
         """Ask what to look for; where that is known, go to the next."""
         if self._searched:
             self._search(self._searched)
         else:
-            self._ask("search: ", "", self._search)
+            self._ask("search; ", "", self._search)
 
     def action_ask_write(self) -> None:
         """Ask where to write to."""
-        self._ask("write to: ", self._default_path, self._write)
+        self._ask("write a capture to this path; ", self._default_path, self._write)
 
     def action_help(self) -> None:
         """Show the keys."""
@@ -380,12 +384,12 @@ class TopApp(App[None]):
         """Ask for a line of text in place of the keys; Escape takes the question back."""
         prompt = self.query_one("#prompt", Input)
         self._answer = answer
-        prompt.placeholder = words
         prompt.value = value
         prompt.cursor_position = len(value)
         prompt.display = True
-        self.query_one("#foot", Cells).put_spans([[(f" {words}", "bold"), ("Enter takes it, Escape leaves it", "dim")]])
+        self._question = [(f" {words}", "bold"), ("Enter takes it, Escape leaves it", "dim")]
         prompt.focus()
+        self.draw()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Take the answer."""
@@ -403,6 +407,6 @@ class TopApp(App[None]):
         self._change(thread=None)
 
     def _close_prompt(self) -> None:
-        self._answer = None
+        self._question, self._answer = [], None
         self.query_one("#prompt", Input).display = False
         self._enter_pane()
