@@ -29,7 +29,6 @@ class News:
     standing: list[Standing]
     threads: dict[int, Thread]
     processes: dict[int, Process]
-    gil_waits: list[GilWait]
     account: Account
     nameless: list[Place]
     modules: dict[int, tuple[str, str | None]] = field(default_factory=dict)
@@ -59,6 +58,11 @@ class Follower:
         self._ended = news.ended
         return news
 
+    def gil_waits(self) -> list[GilWait]:
+        """Who made whom wait for the GIL so far: as many rows as there are pairs of stacks. CaptureError."""
+        with Capture(self.path, checked=True) as capture:
+            return [wait for wait in capture.gil_waits() if max(wait.waiter_stack, wait.holder_stack) <= self._stack]
+
     def stacks(self) -> list[tuple[int, int, int]]:
         """All stacks that were read, as they are told now. CaptureError."""
         with Capture(self.path, checked=True) as capture:
@@ -82,7 +86,6 @@ class Follower:
             standing=list(capture.standing()),
             threads={thread.id: thread for thread in capture.threads()},
             processes={process.id: process for process in capture.processes()},
-            gil_waits=list(capture.gil_waits()),
             account=Account.from_capture(capture),
             nameless=list(capture.places(known_frames)),
             modules=capture.modules(),

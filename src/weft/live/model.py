@@ -128,7 +128,6 @@ class Model:
         """Take what has come. `named`: names for frames of this or earlier news, better than those they came with."""
         self.start_ns, self.written_ns, self.ended = news.start_ns, news.written_ns, news.ended
         self.threads, self.processes, self.account = news.threads, news.processes, news.account
-        self._waits = news.gil_waits
         rate = news.meta.get("rate_hz", 1)
         self.rate_hz = max(1, rate) if isinstance(rate, int) else 1
         self._stacks.add_frames(news.frames)
@@ -154,6 +153,10 @@ class Model:
                 self._last[thread] = runs.at_ns[-1], runs.stack[-1], runs.state[-1]
         self._standing = {run.thread: (run.stack, run.state, run.since_ns) for run in news.standing}
         self._count_standing(1)
+
+    def take_waits(self, waits: list[GilWait]) -> None:
+        """Who made whom wait for the GIL since the start: all there is, in place of what was told before."""
+        self._waits = waits
 
     def rename(
         self, named: Iterable[tuple[int, tuple[Frame, ...]]], stacks: Iterable[tuple[int, int, int]] | None = None

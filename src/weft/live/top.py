@@ -270,7 +270,7 @@ class TopApp(App[None]):
 
     def action_reset(self) -> None:
         """Count from now on."""
-        self._watch.model.reset()
+        self._watch.reset()
         self._message = "reset: all is counted from now on"
         self.draw()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +13,12 @@ from typing import Final
 
 from weft.capture.copy import copy_capture
 from weft.live.follow import Follower, News
-from weft.live.model import WINDOW_NS, Model, Settings
+from weft.live.model import WINDOW_NS, Model, Pane, Settings
 from weft.live.names import LiveNames
 from weft.sample import Frame, FrameFlag
 
 _NAMES_WAIT: Final = 0.02  # seconds
+_WAITS_SHARE: Final = 0.01  # of a core, to read who waits for the GIL
 _NAMES_TURNS: Final = 8  # that new frames wait for their names before they are shown by their addresses
 
 
@@ -36,6 +38,8 @@ class Watch:
         self._names = LiveNames() if is_here else None
         self._ask(news)
         self.model.feed(news)
+        self._next_waits = 0.0  # when they are to be read again
+        self._read_waits()
 
     async def look(self) -> bool:
         """Read what has come; whether there may be more. CaptureError."""
@@ -49,7 +53,22 @@ class Watch:
                     break
                 await asyncio.sleep(_NAMES_WAIT)
         self._take(news)
+        if self.model.settings.pane in (Pane.THREADS, Pane.GIL) or news.ended:
+            self._read_waits()
         return not self._follower.has_ended
+
+    def reset(self) -> None:
+        """Count from now on. CaptureError."""
+        self.model.take_waits(self._follower.gil_waits())
+        self.model.reset()
+
+    def _read_waits(self) -> None:
+        """Read who made whom wait, unless that took much and was just done: there may be many pairs of stacks."""
+        if time.monotonic() < self._next_waits:
+            return
+        begin = time.process_time()
+        self.model.take_waits(self._follower.gil_waits())
+        self._next_waits = time.monotonic() + (time.process_time() - begin) / _WAITS_SHARE
 
     def write(self, path: Path) -> None:
         """Write what was recorded so far as a capture of its own. CaptureError, OutputError."""
