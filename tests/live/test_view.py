@@ -209,7 +209,8 @@ def test_what_was_seen_is_written_as_a_capture(tmp_path: Path) -> None:
             await pilot.press("w", *["backspace"] * 8)
             app.query_one("#prompt").value = str(path)  # type: ignore[attr-defined]
             await pilot.press("enter")
-            await app.workers.wait_for_complete([worker for worker in app.workers if worker.name == "_write_to"])
+            while not app._message:
+                await pilot.pause(0.01)
             await pilot.pause()
             wrote = f"wrote {copy}"[:60] in text_of(app) and "goes on" in text_of(app)
             assert wrote if path == copy else "cannot write" in text_of(app)
