@@ -286,7 +286,9 @@ def test_hostile_names_are_text(tmp_path: Path, size: tuple[int, int]) -> None:
         builder.add_process(number, 9000 + number, ["python3", name], 1)
         builder.add_thread(number, number, 9000 + number, name)
         for _ in range(3):
-            builder.run([frame(name, 5, f"/srv/{name}.py"), frame(name + "2", 7, name), native_frame("f")], thread=number)
+            builder.run(
+                [frame(name, 5, f"/srv/{name}.py"), frame(name + "2", 7, name), native_frame("f")], thread=number
+            )
         waits = builder.stack([frame(name, 5, name)])
         builder.writer.add_gil_waits([(number, waits, 1, waits, 1000)])
     builder.run([frame(f"deep{level}") for level in range(300)])
