@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -280,7 +281,7 @@ HOSTILE = (
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50), (40, 10), (12, 6), (1, 1)])
 def test_hostile_names_are_text(tmp_path: Path, size: tuple[int, int]) -> None:
-    """GIVEN names, files, threads and commands that could steer a terminal THEN every pane shows them as text, in its width."""
+    """GIVEN names, files, threads and commands that could steer a terminal THEN every pane shows text."""
     builder = CaptureBuilder(tmp_path / "x.weft", {"collector": "\x1b[2J[bold]"})
     for number, name in enumerate(HOSTILE, 2):
         builder.add_process(number, 9000 + number, ["python3", name], 1)
@@ -323,7 +324,7 @@ def test_bars_lie_within_their_callers(tmp_path: Path, width: int) -> None:
     app = made_app(woven_capture(tmp_path / "x.weft"), pane=Pane.FLAME)
     flame, ledger = app._watch.model.flame()
     rows = layout(flame, ledger, 0, width)
-    for above, row in zip(rows, rows[1:], strict=False):
+    for above, row in pairwise(rows):
         ends = {bar.node: (bar.begin, bar.end) for bar in above}
         at = 0
         for bar in row:
