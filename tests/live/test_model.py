@@ -27,6 +27,7 @@ def fed(path: Path, settings: Settings = WHOLE) -> Model:
     news = follower.look(WINDOW_NS)
     model = Model(settings, mode=str(news.meta["mode"]))
     model.feed(news)
+    model.take_waits(follower.gil_waits())
     return model
 
 

@@ -26,7 +26,6 @@ class LiveRecorder:
 
     def __init__(self, pid: int, options: Options) -> None:
         """Returns when samples are taken. TargetError, LayoutError, CollectorError, OutputError."""
-        self.path = Path(tempfile.mkdtemp(prefix="weft-top-")) / "recording.weft"
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "weft.attached"],
             stdin=subprocess.PIPE,
@@ -36,6 +35,7 @@ class LiveRecorder:
             start_new_session=True,
         )
         self.pid = self._process.pid
+        self.path = Path(tempfile.mkdtemp(prefix="weft-top-")) / "recording.weft"
         try:
             self._ask({"pid": pid, "path": str(self.path), "scratch": True, "options": _told(options)})
         except BaseException:

@@ -165,6 +165,10 @@ class TopApp(App[None]):
         """Fit into another size."""
         self.call_after_refresh(self.draw)
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave the keys to the page that tells of them, while it is shown."""
+        return not isinstance(self.screen, HelpScreen)
+
     async def _look_again_and_again(self) -> None:
         next_look = time.monotonic()
         while True:
