@@ -90,3 +90,12 @@ class ImportedFileError(CaptureError):
 
 class OutputError(WeftError):
     """The output cannot be written."""
+
+
+def error_named(kind: str, message: str) -> WeftError:
+    """Return an error that another process has told of, as one of this process."""
+    known = globals().get(kind)
+    made = known if isinstance(known, type) and issubclass(known, WeftError) else WeftError
+    error: WeftError = made.__new__(made)  # some are made of more than their message
+    Exception.__init__(error, message)
+    return error

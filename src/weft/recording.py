@@ -16,10 +16,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, ParamSpec, Self, TypeVar
 
-import weft.errors
 from weft.collect.choose import Collector
 from weft.collect.sampler import Mode
-from weft.errors import CollectorError, WeftError
+from weft.errors import CollectorError, WeftError, error_named
 from weft.export import CAPTURE_ENDING, format_of
 from weft.profile.tables import View
 from weft.results import Results
@@ -151,7 +150,7 @@ class _Recorder:
             raise CollectorError(f"the recorder of weft.record() ended with status {self._process.wait()}")
         told: dict[str, Any] = json.loads(line)
         if "error" in told:
-            raise _error(told)
+            raise error_named(told["kind"], told["error"])
         return told
 
     def _end(self) -> None:
@@ -160,14 +159,6 @@ class _Recorder:
         self._process.communicate()
         if self._folder is not None:
             self._folder.cleanup()
-
-
-def _error(told: dict[str, Any]) -> WeftError:
-    """The recorder's error, as one of this process."""
-    kind = getattr(weft.errors, told["kind"], WeftError)
-    error: WeftError = kind.__new__(kind)  # some are made of more than their message
-    Exception.__init__(error, told["error"])
-    return error
 
 
 def _allow_tracer(pid: int) -> None:

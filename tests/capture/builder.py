@@ -62,6 +62,10 @@ class CaptureBuilder:
         return parent
 
     def _add_frame(self, number: int, one: Frame) -> None:
+        if one.kind is FrameKind.KERNEL:
+            self.writer.add_kernel_frame(number, None)
+            self.writer.add_functions(number, [one])
+            return
         if one.kind is not FrameKind.NATIVE:
             self.writer.add_frame(number, one)
             return

@@ -2,7 +2,7 @@
 
 from weft.capture.file import APPLICATION_ID, MAX_BATCH_BYTES, MAX_SOURCE_BYTES, SCHEMA, SCHEMA_VERSION
 from weft.capture.reader import Capture
-from weft.capture.rows import GilWait, Loss, Mapping, Process, Runs, Slice, Source, Standing, Thread
+from weft.capture.rows import GilWait, Loss, Mapping, Place, Process, Runs, Slice, Source, Standing, Thread
 from weft.capture.writer import CaptureWriter
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "GilWait",
     "Loss",
     "Mapping",
+    "Place",
     "Process",
     "Runs",
     "Slice",

@@ -16,7 +16,7 @@ from typing import Any, Self
 from urllib.parse import quote
 
 from weft.capture.file import APPLICATION_ID, MAX_BATCH_BYTES, MAX_SOURCE_BYTES, SCHEMA, SCHEMA_VERSION, read_header
-from weft.capture.rows import GilWait, Loss, Mapping, Process, Runs, Slice, Source, Standing, Thread
+from weft.capture.rows import GilWait, Loss, Mapping, Place, Process, Runs, Slice, Source, Standing, Thread
 from weft.errors import CaptureError, CaptureVersionError, NotACaptureError
 from weft.sample import KERNEL, Frame, FrameFlag, FrameKind, State
 
@@ -33,12 +33,14 @@ class Capture:
     Every method raises CaptureError where the file is damaged; no part of it is ever left out in silence.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, checked: bool = False) -> None:
+        """`checked`: its pages and values were found sound before, and only what has come since is to be read."""
         self.path = path
         self._check_header()
         self._database = self._open()
         try:
-            self._check_content()
+            if not checked:
+                self._check_content()
             self.meta = self._read_meta()
             self.start_ns = self._time("start_ns", 0)
             self.written_ns = self._time("written_ns", self.start_ns)
@@ -79,14 +81,15 @@ class Capture:
         for process, start, end, offset, *rest in self._query("SELECT * FROM mapping ORDER BY rowid"):
             yield Mapping(process, start % (1 << 64), end % (1 << 64), offset % (1 << 64), *rest)
 
-    def frames(self) -> Iterator[tuple[int, tuple[Frame, ...]]]:
-        """All frames with their ids; a native one with all functions that lie at its address, outermost first."""
-        functions = self._functions()
+    def frames(self, after: int = 0) -> Iterator[tuple[int, tuple[Frame, ...]]]:
+        """All frames with ids above `after`; a native one with all functions at its address, outermost first."""
+        functions = self._functions(after)
         rows = self._query(
             "SELECT frame.id, kind, a.value, b.value, line, first_line, end_line, column, end_column, flags, "
             "frame.module, path, address "
             "FROM frame LEFT JOIN string a ON a.id = function LEFT JOIN string b ON b.id = file "
-            "LEFT JOIN module ON module.id = frame.module ORDER BY frame.id"
+            "LEFT JOIN module ON module.id = frame.module WHERE frame.id > ? ORDER BY frame.id",
+            after,
         )
         for number, kind, function, file, line, first_line, end_line, column, end_column, flags, *code in rows:
             if kind == FrameKind.KERNEL:
@@ -104,12 +107,30 @@ class Capture:
             places = (line, first_line, end_line, column, end_column)
             yield number, (Frame(known_kind, function, file, *places, FrameFlag(flags)),)
 
-    def _functions(self) -> dict[int, list[Frame]]:
-        """The functions at the address of each native frame, without their module."""
+    def places(self, after: int = 0) -> Iterator[Place]:
+        """Where frames without a name lie, with ids above `after`: those of modules and of the kernel."""
+        rows = self._query(
+            "SELECT id, module, address FROM frame WHERE id > ? AND address IS NOT NULL "
+            "AND (kind = ? OR module IS NOT NULL) "
+            "AND NOT EXISTS (SELECT 1 FROM function WHERE frame = frame.id) ORDER BY id",
+            after,
+            FrameKind.KERNEL,
+        )
+        for number, module, address in rows:
+            yield Place(number, module, address if module is not None else address % (1 << 64))
+
+    def modules(self) -> dict[int, tuple[str, str | None]]:
+        """The files that native frames lie in: their paths in the target and build-ids, by number."""
+        return {number: (path, build_id) for number, path, build_id in self._query("SELECT * FROM module")}
+
+    def _functions(self, after: int) -> dict[int, list[Frame]]:
+        """The functions at the address of each native frame above `after`, without their module."""
         functions: dict[int, list[Frame]] = {}
         rows = self._query(
             "SELECT frame, kind, a.value, b.value, line, flags "
-            "FROM function LEFT JOIN string a ON a.id = name LEFT JOIN string b ON b.id = file ORDER BY frame, depth"
+            "FROM function LEFT JOIN string a ON a.id = name LEFT JOIN string b ON b.id = file "
+            "WHERE frame > ? ORDER BY frame, depth",
+            after,
         )
         for number, kind, name, file, line, flags in rows:
             if name is None or file is None or kind not in (FrameKind.NATIVE, FrameKind.CYTHON, FrameKind.KERNEL):
@@ -145,17 +166,17 @@ class Capture:
             functions = (Frame(FrameKind.KERNEL, f"{address % (1 << 64):#x}", KERNEL, 0),)
         return tuple(replace(each, module=each.file) for each in functions)
 
-    def stacks(self) -> Iterator[tuple[int, int, int]]:
-        """All stacks as (id, parent, frame), each after its parent; the empty stack, 0, is not among them."""
+    def stacks(self, after: int = 0) -> Iterator[tuple[int, int, int]]:
+        """All stacks with ids above `after` as (id, parent, frame), each after its parent; not the empty one, 0."""
         seen = {0}
         later: dict[int, list[tuple[int, int, int]]] = {}  # of stacks that were told anew, by the parent they wait for
-        for first in self._query("SELECT id, parent, frame FROM stack ORDER BY id"):
+        for first in self._query("SELECT id, parent, frame FROM stack WHERE id > ? ORDER BY id", after):
             ready = [first]
             while ready:
                 row = ready.pop()
                 if row[0] <= 0:
                     raise self.damaged(f"a stack has the number {row[0]}")
-                if row[1] in seen:
+                if row[1] in seen or 0 < row[1] <= after:
                     seen.add(row[0])
                     yield row
                     ready += later.pop(row[0], ())
@@ -165,12 +186,17 @@ class Capture:
             ((stack, _, _), *_) = next(iter(later.values()))
             raise self.damaged(f"stack {stack} has no caller")
 
-    def totals(self) -> Iterator[tuple[int, int, int, int, int]]:
-        """All runs added up: (thread, stack, state, weight_ns, ticks). Threads that stand still are in standing()."""
+    def totals(self, after: int = 0) -> Iterator[tuple[int, int, int, int, int]]:
+        """All runs added up: (thread, stack, state, weight_ns, ticks). Threads that stand still are in standing().
+
+        `after`: the batch that the last one to be left out has the id of.
+        """
         from weft._native import RunFold
 
         folds: dict[int, RunFold] = {}
-        for thread, _, runs in self._batches("SELECT thread, start_ns, runs FROM samples ORDER BY id"):
+        for thread, _, runs in self._batches(
+            "SELECT thread, start_ns, runs FROM samples WHERE id > ? ORDER BY id", after
+        ):
             fold = folds.get(thread)
             if fold is None:
                 fold = folds[thread] = RunFold()
@@ -182,11 +208,20 @@ class Capture:
 
     def runs(self, thread: int, first: int = 0, last: int | None = None) -> Iterator[Runs]:
         """The runs of one thread in the order of time, a batch at a time: those from `first` on, before `last`."""
-        from weft._native import decode_runs
-
         for batch in self._batch_ids.get(thread, [])[first:last]:
             for _, start_ns, runs in self._batches(_BATCH, batch):
-                yield Runs(*(_column(column) for column in self._decoded(decode_runs, runs, start_ns)))
+                yield self._columns(runs, start_ns)
+
+    def last_batch(self) -> int:
+        """The id of the batch that was written last; 0 if there is none."""
+        ((number,),) = self._query("SELECT coalesce(max(id), 0) FROM samples")
+        return int(number)
+
+    def late_runs(self, after: int, since_ns: int) -> Iterator[tuple[int, Runs]]:
+        """Batches with ids above `after` that end later than `since_ns`: their threads and runs."""
+        sql = "SELECT thread, start_ns, runs FROM samples WHERE id > ? AND end_ns > ? ORDER BY id"
+        for thread, start_ns, runs in self._batches(sql, after, since_ns):
+            yield thread, self._columns(runs, start_ns)
 
     def slices(self, thread: int, batches: int, first: int = 0, last: int | None = None) -> Iterator[Slice]:
         """The runs of one thread in the order of time, so many batches at a time added up; of batches as runs()."""
@@ -328,6 +363,11 @@ class Capture:
         for thread, number in self._query("SELECT thread, id FROM samples ORDER BY id"):
             ids.setdefault(thread, []).append(number)
         return ids
+
+    def _columns(self, runs: bytes, start_ns: int) -> Runs:
+        from weft._native import decode_runs
+
+        return Runs(*(_column(column) for column in self._decoded(decode_runs, runs, start_ns)))
 
     def _decoded(self, decode: Callable[..., Any], *arguments: object) -> Any:
         from weft._native import CorruptRuns

@@ -46,6 +46,15 @@ class Mapping:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where a native frame lies: at an address in a module, by its number in Capture.modules(); None: in the kernel."""
+
+    frame: int
+    module: int | None
+    address: int
+
+
+@dataclass(frozen=True, slots=True)
 class Runs:
     """Runs of one thread in the order of time, as columns of equal length; docs/capture.md tells what they mean."""
 

@@ -65,8 +65,8 @@ class CaptureWriter:
         self._standing: dict[int, tuple[int, int, int, int] | None] = {}
         self._losses: dict[tuple[int, str], tuple[int, int]] = {}
         self._account: dict[str, int] = {}
-        with _output_errors(path):
-            real_path = _claim(path)
+        with output_errors(path):
+            real_path = claim(path)
             self._database = sqlite3.connect(real_path, isolation_level=None)
             # The first transaction is written without WAL, so that the file itself tells what it is from the start.
             self._database.executescript(f"BEGIN; {SCHEMA.read_text('utf-8')}")
@@ -98,12 +98,12 @@ class CaptureWriter:
         self, process: int, pid: int, parent: int | None, command: Sequence[str], runtime: str | None, start_ns: int
     ) -> None:
         """A process; `parent` is the id of the process that made it, if that is recorded too."""
-        arguments = json.dumps([_clean(argument) for argument in command], ensure_ascii=False)
-        self._add(ADD_PROCESS, process, pid, parent, arguments, runtime and _clean(runtime), start_ns)
+        arguments = json.dumps([clean(argument) for argument in command], ensure_ascii=False)
+        self._add(ADD_PROCESS, process, pid, parent, arguments, runtime and clean(runtime), start_ns)
 
     def set_runtime(self, process: int, runtime: str | None) -> None:
         """The interpreter that was found in it."""
-        self._add(SET_RUNTIME, runtime and _clean(runtime), process)
+        self._add(SET_RUNTIME, runtime and clean(runtime), process)
 
     def end_process(self, process: int, end_ns: int, exit_status: int | None) -> None:
         """The process ended; its status as of wait(2), None if it was not ours to see."""
@@ -111,11 +111,11 @@ class CaptureWriter:
 
     def add_thread(self, thread: int, process: int, tid: int, name: str, start_ns: int) -> None:
         """A thread of a process."""
-        self._add(ADD_THREAD, thread, process, tid, _clean(name), start_ns)
+        self._add(ADD_THREAD, thread, process, tid, clean(name), start_ns)
 
     def rename_thread(self, thread: int, name: str) -> None:
         """The thread has another name now."""
-        self._add(RENAME_THREAD, _clean(name), thread)
+        self._add(RENAME_THREAD, clean(name), thread)
 
     def end_thread(self, thread: int, end_ns: int) -> None:
         """The thread ended."""
@@ -125,7 +125,7 @@ class CaptureWriter:
         self, process: int, start: int, end: int, offset: int, path: str, build_id: str | None, seen_ns: int
     ) -> None:
         """A file mapped into a process; addresses are unsigned."""
-        self._add(ADD_MAPPING, process, _signed(start), _signed(end), _signed(offset), _clean(path), build_id, seen_ns)
+        self._add(ADD_MAPPING, process, _signed(start), _signed(end), _signed(offset), clean(path), build_id, seen_ns)
 
     def add_frame(self, frame_id: int, frame: Frame) -> None:
         """A frame that stacks may refer to from now on."""
@@ -145,7 +145,7 @@ class CaptureWriter:
 
     def add_module(self, module: int, path: str, build_id: str | None) -> None:
         """A file whose code native frames refer to."""
-        self._add(ADD_MODULE, module, _clean(path), build_id)
+        self._add(ADD_MODULE, module, clean(path), build_id)
 
     def add_native_frame(self, frame_id: int, module: int | None, address: int, flags: FrameFlag) -> None:
         """A frame of native code, by its address in a module, or (None) in its process."""
@@ -189,15 +189,15 @@ class CaptureWriter:
         """The text of a file that frames name: at most MAX_SOURCE_BYTES of UTF-8; None: why it could not be had."""
         blob = None
         if text is not None:
-            plain = _clean(text).encode()
+            plain = clean(text).encode()
             if len(plain) > MAX_SOURCE_BYTES:
                 raise ValueError(f"a source of {len(plain)} bytes is too large")
             blob = zlib.compress(plain)
-        self._add(ADD_SOURCE, _clean(file), blob, _clean(problem))
+        self._add(ADD_SOURCE, clean(file), blob, clean(problem))
 
     def set_losses(self, process: int, losses: Mapping[str, tuple[int, int]]) -> None:
         """The losses of a process so far: reason -> (count, weight_ns)."""
-        self._losses.update(((process, _clean(reason)), total) for reason, total in losses.items())
+        self._losses.update(((process, clean(reason)), total) for reason, total in losses.items())
 
     def set_account(self, account: Mapping[str, int]) -> None:
         """The rest of the account so far; docs/account.md has the keys."""
@@ -213,7 +213,7 @@ class CaptureWriter:
         After an OutputError the batch is kept in memory, and the next call tries again.
         """
         self._written_ns = written_ns
-        with _output_errors(self.path, "; what was recorded before is kept"):
+        with output_errors(self.path, "; what was recorded before is kept"):
             self._write_batch([*self._drained(), (SET_META, [("written_ns", written_ns)])])
         for pending in (self._queue, self._standing, self._losses, self._account):
             pending.clear()
@@ -223,7 +223,7 @@ class CaptureWriter:
         self.set_meta("end_ns", self._written_ns)
         self.set_meta("ended", ended)
         self.commit(self._written_ns)
-        with _output_errors(self.path, "; what was recorded is kept in it and in its -wal file"):
+        with output_errors(self.path, "; what was recorded is kept in it and in its -wal file"):
             try:
                 self._database.execute("PRAGMA journal_mode = DELETE")
             except sqlite3.OperationalError as error:
@@ -242,7 +242,7 @@ class CaptureWriter:
         if len(self._strings) >= STRING_CACHE:
             self._strings.clear()
         self._strings[value] = self._next_string
-        self._add(ADD_STRING, self._next_string, _clean(value))
+        self._add(ADD_STRING, self._next_string, clean(value))
         self._next_string += 1
         return self._next_string - 1
 
@@ -266,7 +266,7 @@ class CaptureWriter:
             raise
 
 
-def _claim(path: Path) -> Path:
+def claim(path: Path) -> Path:
     """Makes an empty file at `path`, in place of an old capture if there is one; returns where it really is."""
     try:
         status = path.stat()
@@ -298,7 +298,7 @@ def _check_unused(path: Path) -> None:
 
 
 @contextmanager
-def _output_errors(path: Path, comfort: str = "") -> Iterator[None]:
+def output_errors(path: Path, comfort: str = "") -> Iterator[None]:
     """Turns what SQLite and the system say into one line."""
     try:
         yield
@@ -313,7 +313,7 @@ def _output_errors(path: Path, comfort: str = "") -> Iterator[None]:
         raise OutputError(f"cannot write {path}: {error.strerror}{comfort}") from error
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
     """Text as SQLite takes it: lone surrogates, which names in a target can hold, become escapes."""
     try:
         text.encode()
@@ -323,7 +323,7 @@ def _clean(text: str) -> str:
 
 
 def _clean_value(value: str | int) -> str | int:
-    return _clean(value) if isinstance(value, str) else value
+    return clean(value) if isinstance(value, str) else value
 
 
 def _signed(address: int) -> int:

@@ -15,6 +15,7 @@ _VERBS = {
     "record": "Record a program, running or launched, into a capture or another format.",
     "dump": "Print the stacks of a process or core file as they are now.",
     "report": "Show a capture, or write it in another format.",
+    "top": "Watch a process, or a capture, live.",
     "view": "Open the interactive report in a browser, also of a recording that still runs.",
     "diff": "Compare two recordings: what got slower, what faster, and what is noise.",
     "demo": "Record a bundled example program and write its flame graph.",
@@ -45,6 +46,7 @@ Examples:
   weft record -o app.html -- python app.py an interactive flame graph of a whole run
   weft dump 1234                           what is it doing right now?
   weft report app.weft                     where the time went
+  weft top 1234                            what is it doing, second by second?
   weft view app.weft                       the same in a browser, while it is recorded
 \b
 Shell completion: eval "$(_WEFT_COMPLETE=bash_source weft)"  (or zsh_source, fish_source)

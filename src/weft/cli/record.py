@@ -16,7 +16,7 @@ from click.core import ParameterSource
 
 from weft.capture import Capture
 from weft.cli.capabilities import drop_capabilities
-from weft.cli.options import idle_option, native_option
+from weft.cli.options import idle_option, native_option, rate_option
 from weft.cli.progress import ProgressLine
 from weft.collect.choose import Collector
 from weft.collect.filter import Filter
@@ -29,8 +29,6 @@ from weft.session import Options, Result, record_command, record_machine, record
 from weft.target.launch import shell_status
 from weft.target.process import Process
 
-MAX_RATE_HZ = 20_000
-
 EPILOG = """\b
 Examples:
   weft record -p 1234                          until Ctrl-C, into NAME-PID-TIME.weft, with a short report
@@ -41,19 +39,6 @@ Examples:
   weft record -p 1234 --mode alloc -d 10       what allocates memory?
   weft record -a -d 10 -o all.html             everything that the machine computes
 """
-
-
-class _Rate(click.ParamType[int]):
-    """Samples a second: 99, 1khz, 2.5kHz."""
-
-    name = "rate"
-
-    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(k?)(?:hz)?\s*", str(value), re.IGNORECASE)
-        rate = round(float(match[1]) * (1000 if match[2] else 1)) if match else 0
-        if not 1 <= rate <= MAX_RATE_HZ:
-            self.fail(f"{value!r} is no rate from 1 to {MAX_RATE_HZ:,} Hz, such as 99 or 1khz", param, ctx)
-        return rate
 
 
 @click.command(
@@ -74,9 +59,7 @@ class _Rate(click.ParamType[int]):
 @click.option(
     "-d", "--duration", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="End after this time."
 )
-@click.option(
-    "-r", "--rate", type=_Rate(), default=99, show_default=True, metavar="HZ", help="Samples a second: 99, 1khz."
-)
+@rate_option
 @click.option("-s", "--subprocesses", is_flag=True, help="Record its subprocesses too, from their first instruction.")
 @click.option(
     "--mode",

@@ -35,11 +35,19 @@ def kernel_functions(addresses: Collection[int]) -> dict[int, str]:
 
     The kernel tells root, and others as kernel.kptr_restrict has it: else all addresses are 0.
     """
-    if not addresses:
-        return {}
-    functions = _read()
-    begins = [begin for begin, _ in functions]
-    return {address: _at(address, begins, functions) for address in addresses}
+    return KernelNames().at(addresses) if addresses else {}
+
+
+class KernelNames:
+    """The names of the kernel's functions, read once: modules that are loaded later have none."""
+
+    def __init__(self) -> None:
+        self._functions = _read()
+        self._begins = [begin for begin, _ in self._functions]
+
+    def at(self, addresses: Collection[int]) -> dict[int, str]:
+        """Return the function at each address, as kernel_functions() does."""
+        return {address: _at(address, self._begins, self._functions) for address in addresses}
 
 
 def tells_names() -> bool:

@@ -199,22 +199,27 @@ class CodeBook:
         """Open the module's files, which may be gone once the target has ended, and make its table."""
         module, image = place.module, place.image
         assert image is not None  # code in no module has its table from the start
-        with suppress(TargetError, OSError, ElfError, MemoryReadError):
-            module.file = _vdso(image) if module.path == _VDSO else target.open_module(image)
-        module.debug = debug_file(target, image, module.file)
-        if with_entries := module.debug or module.file:
-            module.shared = shared_file(target, with_entries)
+        open_files(target, image, module)
         try:
             module.table = table_of(image, module.file)
         except (ElfError, MemoryReadError) as error:
             module.problems.append(f"its unwind information cannot be read: {error}")
             module.table = _native.UnwindTable.build([])
-        if module.file:
-            with suppress(ElfError):
-                found = module.file.ranges_of((*_EVAL_LOOPS, *_STACK_BASES, DESCRIPTOR))
-                module.eval_loops = [range_ for name in _EVAL_LOOPS for range_ in found.get(name, ())]
-                module.stack_bases = [range_ for name in _STACK_BASES for range_ in found.get(name, ())]
-                ((module.jit_descriptor, _), *_) = found.get(DESCRIPTOR, [(0, 0)])
+
+
+def open_files(target: Target, image: Image, module: CodeModule) -> None:
+    """Open a module's files, as far as they can be had, and note what its symbols tell of the interpreter."""
+    with suppress(TargetError, OSError, ElfError, MemoryReadError):
+        module.file = _vdso(image) if module.path == _VDSO else target.open_module(image)
+    module.debug = debug_file(target, image, module.file)
+    if with_entries := module.debug or module.file:
+        module.shared = shared_file(target, with_entries)
+    if module.file:
+        with suppress(ElfError):
+            found = module.file.ranges_of((*_EVAL_LOOPS, *_STACK_BASES, DESCRIPTOR))
+            module.eval_loops = [range_ for name in _EVAL_LOOPS for range_ in found.get(name, ())]
+            module.stack_bases = [range_ for name in _STACK_BASES for range_ in found.get(name, ())]
+            ((module.jit_descriptor, _), *_) = found.get(DESCRIPTOR, [(0, 0)])
 
 
 def _vdso(image: Image) -> ElfFile:

@@ -178,7 +178,7 @@ def _add_frames(packer: Packer, frames: list[Frame], numbering: Numbering) -> li
     packer.add("frame.function", [number(frame.function) for frame in frames], DELTA)
     packer.add("frame.file", [number(frame.file) for frame in frames])
     packer.add("frame.module", [number(frame.module) for frame in frames])
-    packer.add("frame.kind", [_kind(frame) for frame in frames])
+    packer.add("frame.kind", [kind_of(frame) for frame in frames])
     packer.add("frame.flags", [_flags(frame) for frame in frames])
     packer.add("frame.line", [_natural(frame.line) for frame in frames])
     packer.add("frame.first", [_natural(frame.first_line) for frame in frames])
@@ -196,7 +196,8 @@ def _flags(frame: Frame) -> int:
     return reduce(or_, (bits for flag, bits in _FLAGS.items() if flag & frame.flags), 0)
 
 
-def _kind(frame: Frame) -> int:
+def kind_of(frame: Frame) -> int:
+    """Return the kind of code that a frame runs, as the page tells them apart."""
     if frame.kind in _KINDS:
         return _KINDS[frame.kind]
     if frame.flags & FrameFlag.MACHINERY or _INTERPRETER.fullmatch(frame.module):
