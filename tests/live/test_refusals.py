@@ -228,11 +228,11 @@ def test_questions_that_make_no_sense(server: Server) -> None:
 def test_what_is_no_request(server: Server, request_: bytes) -> None:
     """It is refused, or just ended, and the next one is answered."""
     with socket.create_connection(("127.0.0.1", server.server_port), timeout=60) as connection:
-        connection.sendall(request_)
-        connection.shutdown(socket.SHUT_WR)
         try:
+            connection.sendall(request_)
+            connection.shutdown(socket.SHUT_WR)
             answer = b"".join(iter(lambda: connection.recv(1 << 16), b""))
-        except ConnectionResetError:  # it did not read all of it
+        except OSError:  # it has ended, and did not read all of it
             answer = b""
     assert b"main" not in answer
     assert answer == b"" or answer.endswith(b"\n")
