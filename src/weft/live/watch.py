@@ -68,6 +68,10 @@ class Watch:
             return
         begin = time.process_time()
         self.model.take_waits(self._follower.gil_waits())
+        if self.model.settings.pane is Pane.GIL:
+            self.model.wait_rows()
+        elif self.model.settings.pane is Pane.THREADS:
+            self.model.thread_rows()
         self._next_waits = time.monotonic() + (time.process_time() - begin) / _WAITS_SHARE
 
     def write(self, path: Path) -> None:
