@@ -283,6 +283,8 @@ class Model:
 
     def _note(self, parts: Iterable[Part], sign: int = 1) -> None:
         """Add parts to what is shown, or (sign -1) take them away."""
+        if self.settings.pane in (Pane.THREADS, Pane.GIL):  # which show no costs; they are added up when they are shown
+            return
         thread, idle = self.settings.thread, self.settings.idle
         for cell, weight, ticks in parts:
             if (idle or cell.state in ACTIVE) and thread in (None, cell.thread):

@@ -18,7 +18,7 @@ from weft.live.names import LiveNames
 from weft.sample import Frame, FrameFlag
 
 _NAMES_WAIT: Final = 0.02  # seconds
-_WAITS_SHARE: Final = 0.01  # of a core, to read who waits for the GIL
+_WAITS_SHARE: Final = 0.005  # of a core, to read who waits for the GIL
 _NAMES_TURNS: Final = 8  # that new frames wait for their names before they are shown by their addresses
 
 
