@@ -17,8 +17,9 @@ from weft.capture import Capture
 from weft.live.cells import Cells, FlameView, TableView
 from weft.live.flame import layout
 from weft.live.head import Cost
+from weft.live.keys import KEYS
 from weft.live.model import Pane, Settings
-from weft.live.top import KEYS, TopApp
+from weft.live.top import TopApp
 from weft.live.watch import Watch
 from weft.profile.tables import View
 from weft.report.data import as_dict
@@ -186,7 +187,7 @@ def test_the_help_has_all_keys(app: TopApp) -> None:
         assert app.is_running
         assert "serve" in text_of(app)
 
-    driven(app, act, (80, 30))
+    driven(app, act, (80, 24))
 
 
 def test_keys_are_unambiguous_and_documented() -> None:
@@ -358,7 +359,7 @@ def test_nothing_is_drawn_anew_that_is_as_it_was(app: TopApp, monkeypatch: pytes
         ("flame-internals", (80, 24), ["3", "i", "I"]),
         ("threads", (100, 24), ["4", "o"]),
         ("gil", (80, 24), ["5"]),
-        ("help", (80, 30), ["h"]),
+        ("help", (80, 24), ["h"]),
         ("filter", (80, 24), ["slash", "w", "a", "l"]),
         ("narrow", (40, 12), []),
     ],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
-from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -16,7 +15,7 @@ from typing import Any, Self
 from urllib.parse import quote
 
 from weft.capture.file import APPLICATION_ID, MAX_BATCH_BYTES, MAX_SOURCE_BYTES, SCHEMA, SCHEMA_VERSION, read_header
-from weft.capture.rows import GilWait, Loss, Mapping, Place, Process, Runs, Slice, Source, Standing, Thread
+from weft.capture.rows import GilWait, Loss, Mapping, Place, Process, Runs, Slice, Source, Standing, Thread, column_of
 from weft.errors import CaptureError, CaptureVersionError, NotACaptureError
 from weft.sample import KERNEL, Frame, FrameFlag, FrameKind, State
 
@@ -202,7 +201,7 @@ class Capture:
                 fold = folds[thread] = RunFold()
             self._decoded(fold.add, runs)
         for thread, fold in folds.items():
-            stacks, states, weights, ticks = (_column(column) for column in fold.totals())
+            stacks, states, weights, ticks = (column_of(column) for column in fold.totals())
             for row in zip(stacks, states, weights, ticks, strict=True):
                 yield (thread, *row)
 
@@ -234,7 +233,7 @@ class Capture:
                 for _, start_ns, runs in self._batches(_BATCH, batch):
                     begin = start_ns if begin is None else begin
                     self._decoded(fold.add, runs)
-            yield Slice(begin or 0, *(_column(column) for column in fold.totals()))
+            yield Slice(begin or 0, *(column_of(column) for column in fold.totals()))
 
     def batches_within(self, thread: int, from_ns: int, to_ns: int) -> tuple[int, int]:
         """The first of a thread's batches that has something of a stretch of time, and the one after the last."""
@@ -367,7 +366,7 @@ class Capture:
     def _columns(self, runs: bytes, start_ns: int) -> Runs:
         from weft._native import decode_runs
 
-        return Runs(*(_column(column) for column in self._decoded(decode_runs, runs, start_ns)))
+        return Runs(*(column_of(column) for column in self._decoded(decode_runs, runs, start_ns)))
 
     def _decoded(self, decode: Callable[..., Any], *arguments: object) -> Any:
         from weft._native import CorruptRuns
@@ -391,12 +390,6 @@ class Capture:
         if not isinstance(arguments, list) or not all(isinstance(argument, str) for argument in arguments):
             raise self.damaged("a command is not a list of arguments")
         return tuple(arguments)
-
-
-def _column(packed: bytes) -> array[int]:
-    column = array("q")
-    column.frombytes(packed)
-    return column
 
 
 def _begin(uri: str) -> sqlite3.Connection:

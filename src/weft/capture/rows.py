@@ -121,3 +121,10 @@ class Loss:
     reason: str
     count: int
     weight_ns: int
+
+
+def column_of(packed: bytes) -> array[int]:
+    """A column as _native gives it: 64-bit integers of this machine."""
+    column = array("q")
+    column.frombytes(packed)
+    return column

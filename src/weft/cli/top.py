@@ -55,12 +55,14 @@ def top(target: str, rate: int, collector: str, *, subprocesses: bool, native: b
 
 
 def _show(pid: int | None, path: Path | None, options: Options, opened: ExitStack) -> None:
+    from weft.limits import many_files
     from weft.live.head import CostMeter
     from weft.live.model import Settings
     from weft.live.recorder import LiveRecorder
     from weft.live.top import TopApp
     from weft.live.watch import Watch
 
+    opened.enter_context(many_files())  # of modules whose functions are named
     recorder = opened.enter_context(LiveRecorder(pid, options)) if pid is not None else None
     shown = recorder.path if recorder else path
     assert shown is not None
@@ -73,6 +75,6 @@ def _show(pid: int | None, path: Path | None, options: Options, opened: ExitStac
         lives=recorder.is_running if recorder else None,
         default_path=f"top-{pid or os.getpid()}-{time.strftime('%Y%m%dT%H%M%S')}.weft",
     )
-    app.run()
+    app.run(mouse=False)  # so that text can be marked
     if app.return_code:
         sys.exit(app.return_code)

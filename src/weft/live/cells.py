@@ -16,7 +16,8 @@ from textual.widget import Widget
 from weft.live.flame import Bar, find, keys_of, layout, moved
 from weft.live.model import Model
 from weft.live.stacks import Flame
-from weft.live.tables import COLOURS, Column, Spans, Table, name_of
+from weft.live.tables import COLOURS, Column, Spans, Table, function_spans, name_of
+from weft.profile.units import share
 from weft.report.html.content import kind_of
 
 _NARROW: Final = 70  # columns of a terminal, below which a table shows no figures that only add to another
@@ -216,9 +217,6 @@ class FlameView(Cells, can_focus=True):
 
     def _about(self) -> Spans:
         """What the chosen call is, and costs."""
-        from weft.live.tables import function_spans
-        from weft.profile.units import share
-
         if self._model is None or self._flame is None:
             return []
         ledger = self._model.flame()[1]

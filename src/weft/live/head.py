@@ -11,7 +11,7 @@ from pathlib import Path
 from weft.live.model import WINDOW_NS, Model, Pane
 from weft.live.tables import LONGEST, Spans
 from weft.profile.names import escape, recording_name, thread_name
-from weft.profile.units import amount, duration
+from weft.profile.units import BYTES, amount, duration
 
 FOOT = (
     ("F1", "Help"),
@@ -84,9 +84,10 @@ def _account(model: Model, cost: Cost | None) -> list[Spans]:
     account = model.account
     assert account is not None  # it comes with the first news
     counts = account.counts
+    pace = "" if model.unit is BYTES else f", {model.rate_hz:,} Hz"
     recorded: Spans = [
         (f" {duration(max(0, model.written_ns - model.start_ns))} ", ""),
-        (f"by {escape(account.collector[:LONGEST])}, {model.rate_hz:,} Hz  ", ""),
+        (f"by {escape(account.collector[:LONGEST])}{pace}  ", ""),
         (f"{counts['samples_taken']:,} of {amount(counts['samples_wanted'], 'sample')}  ", ""),
         (f"{account.lost_count:,} lost", "bold red" if account.lost_count else ""),
         (f"  {sum(reason.count for reason in account.degraded):,} degraded", ""),
@@ -137,5 +138,7 @@ def foot_of(message: str) -> Spans:
 
 def help_of(keys: Sequence[tuple[str, str]]) -> list[Spans]:
     """The page of keys."""
-    lines: list[Spans] = [[("weft top", "bold"), ("  keys; any key closes this page", "dim")], []]
-    return [*lines, *([(f"  {key:<17}", "bold cyan"), (text, "")] for key, text in keys)]
+    return [
+        [("weft top", "bold"), ("  keys; any key closes this page", "dim")],
+        *([(f"  {key:<17}", "bold cyan"), (text, "")] for key, text in keys),
+    ]

@@ -95,6 +95,8 @@ class Model:
         self._standing: dict[int, tuple[int, int, int]] = {}  # thread -> stack, state, since
         self._last: dict[int, tuple[int, int, int]] = {}  # thread -> at, stack, state of its last run
         self._waits: list[GilWait] = []
+        self._wait_rows: list[WaitRow] | None = None  # None: to be made
+        self._made: dict[int, int] | None = None  # Thread.id -> how long others waited for it; None: to be added up
         self._waits_before: dict[tuple[int, int, int, int], int] = {}  # at the reset
         self._counted: list[Part] = []  # what of those that stand still is in the ledger
         self._open_ledger()
@@ -157,6 +159,7 @@ class Model:
     def take_waits(self, waits: list[GilWait]) -> None:
         """Who made whom wait for the GIL since the start: all there is, in place of what was told before."""
         self._waits = waits
+        self._wait_rows = self._made = None
 
     def rename(
         self, named: Iterable[tuple[int, tuple[Frame, ...]]], stacks: Iterable[tuple[int, int, int]] | None = None
@@ -219,11 +222,19 @@ class Model:
 
     def wait_rows(self) -> list[WaitRow]:
         """Who made whom wait for the GIL since the start, or the reset; the longest first."""
+        if self._wait_rows is None:
+            self._wait_rows = self._made_wait_rows()
+        return self._wait_rows
+
+    def _made_wait_rows(self) -> list[WaitRow]:
         sums: dict[tuple[int, Frame | None, int, Frame | None], int] = {}
+        functions: dict[int, Frame | None] = {0: None}
         for wait, weight in self._waited():
-            frames = (self._stacks.innermost(stack) for stack in (wait.waiter_stack, wait.holder_stack))
-            waiter_frame, holder_frame = (frame and _as_function(frame) for frame in frames)
-            key = wait.waiter, waiter_frame, wait.holder, holder_frame
+            for stack in (wait.waiter_stack, wait.holder_stack):
+                if stack not in functions:
+                    frame = self._stacks.innermost(stack)
+                    functions[stack] = frame and _as_function(frame)
+            key = wait.waiter, functions[wait.waiter_stack], wait.holder, functions[wait.holder_stack]
             sums[key] = sums.get(key, 0) + weight
         return [
             WaitRow(self.threads[waiter], frame, self.threads.get(holder), holder_frame, weight)
@@ -236,10 +247,11 @@ class Model:
         return [(wait, weight) for wait, weight in waited if weight > 0]
 
     def _made_wait(self) -> dict[int, int]:
-        made: dict[int, int] = {}
-        for wait, weight in self._waited():
-            made[wait.holder] = made.get(wait.holder, 0) + weight
-        return made
+        if self._made is None:
+            self._made = {}
+            for wait, weight in self._waited():
+                self._made[wait.holder] = self._made.get(wait.holder, 0) + weight
+        return self._made
 
     def _doing(self, thread: Thread) -> tuple[State | None, Frame | None]:
         """What a thread does, as far as is known."""
@@ -265,11 +277,14 @@ class Model:
         is_flame = self.settings.pane is Pane.FLAME
         self._ledger = Ledger(self._flame.path if is_flame else self._groups.path)
         self._counted = []
+        self._wait_rows = self._made = None
         self._note((self._total if self.settings.since_start else self._window.sums).parts())
         self._count_standing(1)
 
     def _note(self, parts: Iterable[Part], sign: int = 1) -> None:
         """Add parts to what is shown, or (sign -1) take them away."""
+        if self.settings.pane in (Pane.THREADS, Pane.GIL):  # which show no costs; they are added up when they are shown
+            return
         thread, idle = self.settings.thread, self.settings.idle
         for cell, weight, ticks in parts:
             if (idle or cell.state in ACTIVE) and thread in (None, cell.thread):

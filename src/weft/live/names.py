@@ -10,7 +10,6 @@ from typing import Final
 
 from weft.capture import Place
 from weft.errors import MemoryReadError, TargetError
-from weft.limits import many_files
 from weft.sample import Frame
 from weft.symbolize.debuginfod import Debuginfod
 from weft.symbolize.kernel import KernelNames, kernel_frame
@@ -98,7 +97,6 @@ class LiveNames:
                     image = Image(target.memory, module)
                     if build_id in (None, image.build_id):
                         code = CodeModule(1, path, image.build_id)
-                        with many_files():
-                            open_files(target, image, code)
-                            return Resolver(code, self._servers)
+                        open_files(target, image, code)
+                        return Resolver(code, self._servers)
         return None

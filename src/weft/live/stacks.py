@@ -71,9 +71,14 @@ class LiveStacks:
 
     def innermost(self, stack: int) -> Frame | None:
         """The innermost Python frame of a stack of the capture; without one, the innermost; None: it is empty."""
-        frames = [self.frames[number] for number in reversed(self.tree.path(self.node(stack)))]
-        python = (frame for frame in frames if frame.kind in (FrameKind.PYTHON, FrameKind.CYTHON))
-        return next(python, frames[0] if frames else None)
+        tree, first = self.tree, self.node(stack)
+        node = first
+        while node:
+            frame = self.frames[tree.frame[node]]
+            if frame.kind in (FrameKind.PYTHON, FrameKind.CYTHON):
+                return frame
+            node = tree.parent[node]
+        return self.frames[tree.frame[first]] if first else None
 
     def _grow(self, stack: int, parent: int, frame_id: int) -> None:
         numbers = self._numbers.get(frame_id)

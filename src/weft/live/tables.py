@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from weft.live.model import Model, Pane, Row, ThreadRow, WaitRow
-from weft.profile.names import escape, short_file, thread_name
-from weft.profile.units import share
+from weft.profile.names import escape, process_name, short_file, thread_name
+from weft.profile.units import BYTES, share
 from weft.report.html.content import kind_of
 from weft.sample import Frame, State
 
@@ -136,14 +136,26 @@ def _thread_columns(model: Model) -> list[Column[ThreadRow]]:
     def where(row: ThreadRow) -> Spans:
         return function_spans(row.frame, row.frame.line) if row.frame else [(_UNKNOWN, "dim")]
 
+    def name(row: ThreadRow) -> Spans:
+        process = model.processes.get(row.thread.process) if len(model.processes) > 1 else None
+        of = f"  of {process_name(process)[:LONGEST]} {process.pid}" if process else ""
+        return [(escape(row.thread.name[:LONGEST]) or _UNKNOWN, "bold"), (of, "dim")]
+
+    shares: list[Column[ThreadRow]]
+    if model.unit is BYTES:
+        shares = [Column("bytes", 9, lambda row: [(model.unit.text(sum(row.times)), "")], lambda row: sum(row.times))]
+    else:
+        shares = [
+            part("running", State.RUNNING),
+            part("ready", State.RUNNABLE),
+            part("GIL wait", State.GIL),
+            Column("GIL held", 8, lambda row: _part(row.made_wait_ns, since), lambda row: row.made_wait_ns),
+        ]
     return [
         Column("TID", 7, lambda row: [(str(row.thread.tid), "")], lambda row: -row.thread.tid),
         Column("state", 8, _state, is_number=False),
-        part("running", State.RUNNING),
-        part("ready", State.RUNNABLE),
-        part("GIL wait", State.GIL),
-        Column("GIL held", 8, lambda row: _part(row.made_wait_ns, since), lambda row: row.made_wait_ns),
-        Column("thread", 0, lambda row: [(escape(row.thread.name[:LONGEST]) or _UNKNOWN, "bold")], is_number=False),
+        *shares,
+        Column("thread", 0, name, is_number=False),
         Column("in", 0, where, is_number=False),
     ]
 

@@ -18,7 +18,7 @@ from weft.live.names import LiveNames
 from weft.sample import Frame, FrameFlag
 
 _NAMES_WAIT: Final = 0.02  # seconds
-_WAITS_SHARE: Final = 0.01  # of a core, to read who waits for the GIL
+_WAITS_SHARE: Final = 0.005  # of a core, to read who waits for the GIL
 _NAMES_TURNS: Final = 8  # that new frames wait for their names before they are shown by their addresses
 
 
@@ -68,6 +68,10 @@ class Watch:
             return
         begin = time.process_time()
         self.model.take_waits(self._follower.gil_waits())
+        if self.model.settings.pane is Pane.GIL:
+            self.model.wait_rows()
+        elif self.model.settings.pane is Pane.THREADS:
+            self.model.thread_rows()
         self._next_waits = time.monotonic() + (time.process_time() - begin) / _WAITS_SHARE
 
     def write(self, path: Path) -> None:
