@@ -1,10 +1,14 @@
 #!/bin/sh
 # Print a folder with the C headers of the given Python, or nothing where it has its own in place.
-# Debian keeps them in a package of their own, which is unpacked into .cache here: no root is needed for that.
+# Debian keeps them in a package of their own, which is unpacked into .cache here if it is not installed: no root is needed
+# for that. Its pyconfig.h chooses between architectures by folders of the system's compiler, which zig does not look in: the
+# one of the architecture takes its place.
 set -eu
 python=$1
 include=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
-[ ! -e "$include/Python.h" ] || exit 0
+multiarch=$("$python" -c 'import sysconfig; print(sysconfig.get_config_var("MULTIARCH") or "")')
+config=$(dirname "$include")/${multiarch:-none}/$(basename "$include")/pyconfig.h
+if [ -e "$include/Python.h" ] && [ ! -e "$config" ]; then exit 0; fi
 
 fetch() {
     apt-get download "$1" || { apt-get update && apt-get download "$1"; }  # a new container has no lists yet
@@ -18,13 +22,18 @@ headers=$cache/headers-$version
 if [ ! -e "$headers/Python.h" ]; then
     work=$(mktemp -d "$cache/.headers.XXXXXX")
     trap 'rm -rf "$work"' EXIT
-    (cd "$work" && fetch "libpython$version-dev" && dpkg-deb -x ./*.deb tree) >"$work/log" 2>&1 || {
-        echo "make: no Python.h for $python, and no package of it could be had; on Debian: apt-get install" \
-            "python3-dev" >&2
-        exit 1
-    }
-    # pyconfig.h of the architecture takes the place of Debian's switch between them.
-    mv "$work"/tree/usr/include/*/"python$version"/pyconfig.h "$work/tree/usr/include/python$version/"
-    mv "$work/tree/usr/include/python$version" "$headers"
+    if [ -e "$include/Python.h" ]; then
+        cp -r "$include" "$work/include"
+        cp "$config" "$work/include/pyconfig.h"
+    else
+        (cd "$work" && fetch "libpython$version-dev" && dpkg-deb -x ./*.deb tree) >"$work/log" 2>&1 || {
+            echo "make: no Python.h for $python, and no package of it could be had; on Debian: apt-get install" \
+                "python3-dev" >&2
+            exit 1
+        }
+        mv "$work/tree/usr/include/python$version" "$work/include"
+        mv "$work"/tree/usr/include/*/"python$version"/pyconfig.h "$work/include/"
+    fi
+    mv "$work/include" "$headers"
 fi
 echo "$headers"
