@@ -5,13 +5,14 @@ python -m benchmarks.report [CAPTURE]
 
 from __future__ import annotations
 
-import shutil
 import sys
 import tempfile
 import time
 from pathlib import Path
+from statistics import median
 
 from benchmarks import large_capture
+from benchmarks.browser import new_page, opening_s
 from weft.capture import Capture
 from weft.report.html import render
 
@@ -56,18 +57,9 @@ def main() -> None:
         print(f"written   {time.monotonic() - began:6.1f} s  by weft report")
         print(f"size      {page_path.stat().st_size / 1e6:6.1f} MB          target: under 15")
         with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-            page = browser.new_page(viewport={"width": 1440, "height": 900})
-            opened = []
-            for _ in range(OPENINGS):
-                page.goto("about:blank")
-                began = time.monotonic()
-                page.goto(page_path.as_uri())
-                page.wait_for_selector("body[data-ready]")
-                page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-                opened.append(time.monotonic() - began)
-            opened.sort()
-            print(f"open      {opened[len(opened) // 2]:6.2f} s           target: under 2; of {OPENINGS}: {opened}")
+            page = new_page(playwright)
+            opened = opening_s(page, page_path.as_uri(), OPENINGS)
+            print(f"open      {median(opened):6.2f} s           target: under 2; of {OPENINGS}: {opened}")
             for view, selector in (("flame", "#graph"), ("timeline", "#timeline")):
                 page.click(f"#tab-{view}")
                 page.wait_for_timeout(500)
@@ -76,7 +68,6 @@ def main() -> None:
                     f"zoom      {seen['fps']:6.1f} frames/s    target: 60; {view}, {seen['frames']} frames, "
                     f"{seen['late']} of them later than 25 ms, the latest {seen['slowest']:.0f} ms"
                 )
-            browser.close()
 
 
 if __name__ == "__main__":

@@ -5,22 +5,21 @@ python -m benchmarks.view [CAPTURE]
 
 from __future__ import annotations
 
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from statistics import median
 
 from benchmarks import large_capture
+from benchmarks.browser import LIMIT_MS, new_page, opening_s
 from weft.live.feed import Feed
 from weft.profile.tables import View
 
 OPENINGS = 3
 SHORTER = 480_000  # samples: a minute of eight threads at 1 kHz
-LIMIT_MS = 600_000
-DRAWN = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
 def main() -> None:
@@ -45,24 +44,15 @@ def in_browser(path: Path) -> None:
         assert view.stderr
         url = view.stderr.readline().decode().removeprefix("weft: ").strip()
         print(f"served   {time.monotonic() - began:6.1f} s  from the command to its address")
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1440, "height": 900})
-        opened = []
-        for _ in range(OPENINGS):
-            page.goto("about:blank")
-            began = time.monotonic()
-            page.goto(url)
-            page.wait_for_selector("body[data-ready]", timeout=LIMIT_MS)
-            page.evaluate(DRAWN)
-            opened.append(time.monotonic() - began)
-        print(f"open     {sorted(opened)[OPENINGS // 2]:6.2f} s  until all is drawn; in turn: {opened}")
+        page = new_page(playwright)
+        opened = opening_s(page, url, OPENINGS)
+        print(f"open     {median(opened):6.2f} s  until all is drawn; of {OPENINGS}: {opened}")
         page.goto("about:blank")
         page.goto(f"{url}#time=100000000-130000000")
         page.wait_for_selector("body[data-ready]", timeout=LIMIT_MS)
         began = time.monotonic()
         expect(page.locator("#order")).to_contain_text("From", timeout=LIMIT_MS)
         print(f"in full  {time.monotonic() - began:6.1f} s  for half a minute of the time")
-        browser.close()
         view.send_signal(signal.SIGINT)
 
 

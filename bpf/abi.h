@@ -85,6 +85,7 @@ enum weft_text { WEFT_NAME, WEFT_QUALNAME, WEFT_FILENAME, WEFT_LINE_TABLE, WEFT_
 
 // What the walk of Python frames needs of a layout (native/python/layout.h). Offsets in bytes; WEFT_ABSENT: no such field.
 #define WEFT_ABSENT 0xffffffffu
+#define WEFT_MOST_PYTHON 2048  // frames of Python, and cframes of a thread state, that are told of a sample
 struct weft_python {
     uint64_t interpreters_head;  // address of the pointer to the first interpreter; 0: there is no Python
     int64_t

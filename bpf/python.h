@@ -4,7 +4,6 @@
 #include "code.h"
 
 enum {
-    MOST_PYTHON = 2048,
     MOST_INTERPRETERS = 256,
     MOST_THREADS = 512,  // thread states that are looked at for one sample; of the others user mode tells
     MOST_INSIDE = 64,    // and of one subinterpreter
@@ -169,7 +168,7 @@ static long frame_step(uint32_t index, struct walk* walk) {
         scratch->end = WEFT_END_WHOLE;
         return 1;
     }
-    if (scratch->sample.python_frames == MOST_PYTHON) {
+    if (scratch->sample.python_frames == WEFT_MOST_PYTHON) {
         return 1;  // of all thread states
     }
     const uint32_t at = frame_bytes(scratch, scratch->frame, python->frame_size);
@@ -229,7 +228,7 @@ static long state_step(uint32_t index, struct walk* walk) {
         frame = *(uint64_t*)&scratch->bytes[cframe & (SCRATCH_BYTES - 1)];
     }
     scratch->frame = frame;
-    loop(MOST_PYTHON, frame_step, walk, 0);
+    loop(WEFT_MOST_PYTHON, frame_step, walk, 0);
     if (scratch->end != WEFT_END_WHOLE || sample->python_end == WEFT_END_NO_STATE) {
         sample->python_end = scratch->end;
     }

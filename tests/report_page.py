@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -191,3 +192,12 @@ def percent(text: str) -> float:
     """The one percentage in a text."""
     (number,) = re.findall(r"([\d.]+)\s%", text)
     return float(number)
+
+
+def close_all(pages: Iterable[Page], *schemes: str) -> None:
+    """Close pages that complain of nothing, and have asked for nothing but themselves and what is of these schemes."""
+    for page in pages:
+        page.context.close()
+    for page in pages:
+        assert page.complaints == []
+        assert [url for url in page.requests if not url.startswith((*schemes, page.url))] == []

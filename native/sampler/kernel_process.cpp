@@ -12,7 +12,6 @@ namespace {
 
 static_assert(WEFT_ABSENT == kAbsent);
 constexpr std::uint32_t kMaxThread = 1 << 10;  // bytes, as much as one piece has
-constexpr std::uint32_t kMostCframes = 2048;   // of 3.11: one for each activation
 constexpr std::uint32_t kActivation = 512;     // bytes: the interpreter keeps what weaving looks for within them
 
 weft_python python_of(const PythonPlace& place) {
@@ -33,8 +32,8 @@ weft_python python_of(const PythonPlace& place) {
     if (present(layout.cframe_frame)) {
         const std::uint32_t end = std::max(end_of(layout.cframe_frame, p), end_of(layout.cframe_previous, p));
         python.cframe_size = end - layout.cframe_frame;
-        // Where entry frames are the anchors, two tell whether the newest activation is linked.
-        python.cframes = present(layout.frame_owner_shim) ? 2 : kMostCframes;
+        // In 3.11 they are the anchors. In 3.12 two tell whether the newest activation is linked.
+        python.cframes = present(layout.frame_owner_shim) ? 2 : WEFT_MOST_PYTHON;
     }
     python.frame_previous = layout.frame_previous;
     python.frame_size = layout.frame_size;

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, ParamSpec, Self, TypeVar
 
 from weft.collect.choose import Collector
 from weft.collect.sampler import Mode
-from weft.errors import CollectorError, WeftError, error_named
+from weft.errors import CollectorError, WeftError
 from weft.export import CAPTURE_ENDING, format_of
 from weft.profile.tables import View
+from weft.recorder import RecorderProcess
 from weft.results import Results
 
 PR_SET_PTRACER: Final = 0x59616D61  # include/uapi/linux/prctl.h
@@ -110,17 +109,11 @@ class _Recorder:
         self._path = path or Path(self._folder.name if self._folder else "") / f"recording{CAPTURE_ENDING}"
         if not sys.executable:
             raise CollectorError("weft.record() starts a Python, and sys.executable is empty", "use weft record -p PID")
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "weft.attached"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,  # Ctrl-C is for this process alone
-        )
+        self._recorder = RecorderProcess()
+        self._process = self._recorder.process
         _allow_tracer(self._process.pid)
         try:
-            self._send({"pid": os.getpid(), "path": str(self._path.resolve()), "options": options})
-            self._next()
+            self._recorder.ask({"pid": os.getpid(), "path": str(self._path.resolve()), "options": options})
         except BaseException:
             self._end()
             raise
@@ -130,28 +123,11 @@ class _Recorder:
         """Ends the recording. Gives the capture, gone afterwards if it has no name of its own, and warnings."""
         try:
             self._process.send_signal(signal.SIGINT)
-            told = self._next()
+            told = self._recorder.told()
             self._process.wait()
             yield self._path, told.get("warnings", [])
         finally:
             self._end()
-
-    def _send(self, message: dict[str, Any]) -> None:
-        assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # it has ended, and _next() tells why
-            self._process.stdin.write(json.dumps(message) + "\n")
-            self._process.stdin.flush()
-
-    def _next(self) -> dict[str, Any]:
-        """What the recorder tells next; the error that it tells of."""
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise CollectorError(f"the recorder of weft.record() ended with status {self._process.wait()}")
-        told: dict[str, Any] = json.loads(line)
-        if "error" in told:
-            raise error_named(told["kind"], told["error"])
-        return told
 
     def _end(self) -> None:
         _allow_tracer(0)

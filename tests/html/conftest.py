@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
-from report_page import Page
+from report_page import Page, close_all
 from report_recordings import Recording
 
 from weft.capture import Capture
@@ -38,8 +38,4 @@ def open_page(chromium: Browser, tmp_path: Path) -> Iterator[OpenPage]:
         return pages[-1]
 
     yield open_it
-    for page in pages:
-        page.context.close()
-    for page in pages:
-        assert page.complaints == []
-        assert [url for url in page.requests if not url.startswith(("blob:", page.url))] == []
+    close_all(pages, "blob:")

@@ -8,9 +8,9 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
-from weft.capture.writer import ADD_FUNCTION, ADD_STRING, claim, clean, output_errors
+from weft.capture.writer import ADD_FUNCTION, ADD_STRING, claim, clean, function_rows, output_errors
 from weft.errors import OutputError
-from weft.sample import Frame, FrameFlag, FrameKind
+from weft.sample import Frame
 
 
 def copy_capture(source: Path, path: Path, functions: Mapping[int, tuple[Frame, ...]]) -> None:
@@ -41,13 +41,10 @@ def _add_functions(copy: sqlite3.Connection, functions: Mapping[int, tuple[Frame
     ((last,),) = copy.execute("SELECT coalesce(max(id), 0) FROM string")
     have = {number for (number,) in copy.execute("SELECT DISTINCT frame FROM function")}
     strings: dict[str, int] = {}
-    rows = []
-    for number in sorted(functions.keys() - have):
-        for depth, frame in enumerate(functions[number]):
-            file = frame.file if frame.line or frame.kind is FrameKind.KERNEL else ""
-            texts = clean(frame.function), clean(file)
-            name_id, file_id = (strings.setdefault(text, last + 1 + len(strings)) for text in texts)
-            flags = frame.flags & (FrameFlag.MACHINERY | FrameFlag.WRAPPER)
-            rows.append((number, depth, int(frame.kind), name_id, file_id, frame.line, int(flags)))
-    copy.executemany(ADD_STRING, [(number, text) for text, number in strings.items()])
+
+    def number(text: str) -> int:
+        return strings.setdefault(clean(text), last + 1 + len(strings))
+
+    rows = [row for frame in sorted(functions.keys() - have) for row in function_rows(frame, functions[frame], number)]
+    copy.executemany(ADD_STRING, [(string, text) for text, string in strings.items()])
     copy.executemany(ADD_FUNCTION, rows)

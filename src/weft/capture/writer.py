@@ -8,7 +8,7 @@ import os
 import sqlite3
 import stat
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -158,10 +158,8 @@ class CaptureWriter:
 
     def add_functions(self, frame_id: int, functions: Sequence[Frame]) -> None:
         """What lies at the address of a native frame: a function, and those inlined into it there, outermost first."""
-        for depth, frame in enumerate(functions):
-            has_file = frame.line or frame.kind is FrameKind.KERNEL
-            name, file = self._string(frame.function), self._string(frame.file if has_file else "")
-            self._add(ADD_FUNCTION, frame_id, depth, int(frame.kind), name, file, frame.line, int(frame.flags))
+        for row in function_rows(frame_id, functions, self._string):
+            self._add(ADD_FUNCTION, *row)
 
     def add_stacks(self, stacks: Iterable[tuple[int, int, int]]) -> None:
         """Stacks as (id, parent, frame): `frame` called by the stack `parent`. A known id replaces what it was."""
@@ -264,6 +262,17 @@ class CaptureWriter:
             if self._database.in_transaction:  # SQLite ends it by itself after some errors
                 self._database.execute("ROLLBACK")
             raise
+
+
+def function_rows(
+    frame_id: int, functions: Sequence[Frame], number: Callable[[str], int]
+) -> Iterator[tuple[int, int, int, int, int, int, int]]:
+    """The rows of what lies at a frame's address; `number` gives the id of a string."""
+    for depth, frame in enumerate(functions):
+        has_file = frame.line or frame.kind is FrameKind.KERNEL
+        name, file = number(frame.function), number(frame.file if has_file else "")
+        flags = frame.flags & (FrameFlag.MACHINERY | FrameFlag.WRAPPER)  # the others are of the frame
+        yield frame_id, depth, int(frame.kind), name, file, frame.line, int(flags)
 
 
 def claim(path: Path) -> Path:

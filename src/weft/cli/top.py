@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from contextlib import ExitStack, closing
@@ -73,7 +72,7 @@ def _show(pid: int | None, path: Path | None, options: Options, opened: ExitStac
         watch,
         cost=meter,
         lives=recorder.is_running if recorder else None,
-        default_path=f"top-{pid or os.getpid()}-{time.strftime('%Y%m%dT%H%M%S')}.weft",
+        default_path=f"top-{shown.stem if pid is None else pid}-{time.strftime('%Y%m%dT%H%M%S')}.weft",
     )
     app.run(mouse=False)  # so that text can be marked
     if app.return_code:

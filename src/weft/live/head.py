@@ -67,9 +67,7 @@ def _cpu_s(pid: int | None) -> float:
 def head_of(model: Model, cost: Cost | None, condition: str) -> list[Spans]:
     """Three lines: the target, the recording, the account."""
     processes = list(model.processes.values())
-    pids = (
-        f"PID {processes[0].pid}" if len(processes) == 1 else amount(len(processes), "process").replace("sss", "sses")
-    )
+    pids = f"PID {processes[0].pid}" if len(processes) == 1 else f"{len(processes):,} processes"
     runtime = next((process.runtime for process in processes if process.runtime), None) or "no Python found"
     first: Spans = [
         (f" {condition} ", "bold reverse" if condition != "live" else "bold green reverse"),

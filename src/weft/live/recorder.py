@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
-import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from weft.errors import CollectorError, WeftError, error_named
+from weft.errors import WeftError
+from weft.recorder import RecorderProcess
 from weft.session import Options
 
 _END_LIMIT_S: Final = 5.0  # until a recorder that was told to end is killed
@@ -26,21 +25,20 @@ class LiveRecorder:
 
     def __init__(self, pid: int, options: Options) -> None:
         """Returns when samples are taken. TargetError, LayoutError, CollectorError, OutputError."""
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "weft.attached"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            start_new_session=True,
-        )
+        self._recorder = RecorderProcess(quiet=True)
+        self._process = self._recorder.process
         self.pid = self._process.pid
         self.path = Path(tempfile.mkdtemp(prefix="weft-top-")) / "recording.weft"
         try:
-            self._ask({"pid": pid, "path": str(self.path), "scratch": True, "options": _told(options)})
+            self._begin(pid, options)
         except BaseException:
             self.close()
             raise
+
+    def _begin(self, pid: int, options: Options) -> None:
+        told = self._recorder.ask({"pid": pid, "path": str(self.path), "scratch": True, "options": _told(options)})
+        if "ready" not in told:
+            raise WeftError("the process ended before a sample was taken")
 
     def __enter__(self) -> Self:
         return self
@@ -70,21 +68,6 @@ class LiveRecorder:
             file.unlink(missing_ok=True)
         with suppress(OSError):
             self.path.parent.rmdir()
-
-    def _ask(self, message: dict[str, Any]) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        with suppress(BrokenPipeError):  # it has ended, which the next line tells
-            self._process.stdin.write(json.dumps(message) + "\n")
-            self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        if not line:
-            raise CollectorError(f"the recorder ended with status {self._process.wait()}")
-        told: dict[str, Any] = json.loads(line)
-        if "error" in told:
-            raise error_named(told["kind"], told["error"])
-        if "ready" not in told:
-            raise WeftError("the process ended before a sample was taken")
 
 
 def _told(options: Options) -> dict[str, Any]:

@@ -80,6 +80,7 @@ class Handler(BaseHTTPRequestHandler):
 
     server: Server
     timeout = 30  # seconds, for a request to come
+    default_request_version = "HTTP/1.0"  # of what is no request, too: it is told by a status
     server_version = "weft"
     sys_version = ""
 

@@ -7,22 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from weft.live.model import Model, Pane, Row, ThreadRow, WaitRow
-from weft.profile.names import escape, process_name, short_file, thread_name
+from weft.profile.names import STATES, escape, process_name, short_file, thread_name
 from weft.profile.units import BYTES, share
 from weft.report.html.content import kind_of
 from weft.sample import Frame, State
 
 _UNKNOWN: Final = "-"
 LONGEST: Final = 400  # characters of a name that are looked at
-STATES: Final = {
-    State.RUNNING: "running",
-    State.RUNNABLE: "ready",
-    State.GIL: "GIL wait",
-    State.LOCK: "lock",
-    State.IO: "I/O",
-    State.SLEEPING: "sleeping",
-    State.BLOCKED: "blocked",
-}
 _STATE_STYLES: Final = {State.RUNNING: "green", State.RUNNABLE: "yellow", State.GIL: "red"}
 # By kind_of(): the hues of the HTML report, of a lightness that both dark and light terminals set off.
 COLOURS: Final = ("#87bcf4", "#dcaf6e", "#cdafae", "#c6a8ea", "#89c8a6", "#f69e7f", "#b3b8bd")

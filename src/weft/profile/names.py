@@ -7,10 +7,19 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from weft.capture import Process, Thread
-from weft.sample import KERNEL, Frame, FrameKind
+from weft.sample import KERNEL, Frame, FrameKind, State
 
 NO_FRAME = "[no Python frame]"  # stands for the empty stack
 ELIDED_FRAMES = "[frames left out]"  # stands for the middle of a stack that is too deep to show
+STATES = {
+    State.RUNNING: "running",
+    State.RUNNABLE: "ready",
+    State.GIL: "GIL wait",
+    State.LOCK: "lock",
+    State.IO: "I/O",
+    State.SLEEPING: "sleeping",
+    State.BLOCKED: "blocked",
+}
 
 _NAMES = 4  # of processes, in the name of a recording
 _LIBRARY = re.compile(r".*/(?:site-packages|dist-packages|lib(?:64)?/python\d+(?:\.\d+)?t?)/(?=.)", re.DOTALL)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.capture import Capture
 from weft.profile.gil import Blame, Function, blame
-from weft.profile.names import NO_FRAME, escape, process_name, short_file, thread_name
+from weft.profile.names import NO_FRAME, STATES, escape, process_name, short_file, thread_name
 from weft.profile.quality import Account
 from weft.profile.tables import ACTIVE, Profile, View
 from weft.profile.transform import Cost, by_function, by_line, by_state, costs, python_alone
@@ -33,15 +33,6 @@ BAR_WIDTH: Final = 10
 NARROW: Final = 80  # columns; below it there are no bars
 
 Key = tuple[str, str, int]
-_STATES: Final = {
-    State.RUNNING: "running",
-    State.RUNNABLE: "ready",
-    State.GIL: "GIL wait",
-    State.LOCK: "lock",
-    State.IO: "I/O",
-    State.SLEEPING: "sleeping",
-    State.BLOCKED: "blocked",
-}
 _ALWAYS: Final = (State.RUNNING, State.GIL, State.BLOCKED)
 _BAR: Final[list[tuple[str, int | None]]] = [("", BAR_WIDTH)]
 
@@ -210,7 +201,7 @@ def _threads(everything: Profile) -> Iterator[RenderableType]:
     busiest = sorted(states, key=lambda thread: (-_active(states[thread]), thread))
     seen = {state for times in states.values() for state, weight_ns in times.items() if weight_ns}
     unit = everything.unit
-    shown = {state: title for state, title in _STATES.items() if state in _ALWAYS or state in seen}
+    shown = {state: title for state, title in STATES.items() if state in _ALWAYS or state in seen}
     if unit is BYTES:
         shown = {State.RUNNING: "bytes"}
     table = _table(*((title, 8) for title in shown.values()), ("thread", None))
