@@ -54,9 +54,9 @@ def program(lack: Callable[[str], NoReturn]) -> Callable[[str], str]:
     return lambda name: shutil.which(name) or lack(f"there is no {name}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium(program: Callable[[str], str]) -> Iterator[Browser]:
-    """A headless Chromium, driven by Playwright."""
+    """A headless Chromium, driven by Playwright: a module's own, as no other event loop can run in its thread."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

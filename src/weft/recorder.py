@@ -14,8 +14,9 @@ from weft.errors import CollectorError, error_named
 class RecorderProcess:
     """A running `python -m weft.attached`, in a session of its own: no key of the terminal reaches it."""
 
-    def __init__(self, *, quiet: bool = False) -> None:
-        """`quiet`: what it writes to stderr is nobody's to see."""
+    def __init__(self, wanted_by: str, *, quiet: bool = False) -> None:
+        """`wanted_by`: who has it record, as errors say it; `quiet`: what it writes to stderr is nobody's to see."""
+        self._wanted_by = wanted_by
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", "weft.attached"],
             stdin=subprocess.PIPE,
@@ -38,7 +39,7 @@ class RecorderProcess:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
-            raise CollectorError(f"the recorder ended with status {self.process.wait()}")
+            raise CollectorError(f"the recorder of {self._wanted_by} ended with status {self.process.wait()}")
         told: dict[str, Any] = json.loads(line)
         if "error" in told:
             raise error_named(told["kind"], told["error"])

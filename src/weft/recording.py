@@ -109,7 +109,7 @@ class _Recorder:
         self._path = path or Path(self._folder.name if self._folder else "") / f"recording{CAPTURE_ENDING}"
         if not sys.executable:
             raise CollectorError("weft.record() starts a Python, and sys.executable is empty", "use weft record -p PID")
-        self._recorder = RecorderProcess()
+        self._recorder = RecorderProcess("weft.record()")
         self._process = self._recorder.process
         _allow_tracer(self._process.pid)
         try:

@@ -25,7 +25,7 @@ class LiveRecorder:
 
     def __init__(self, pid: int, options: Options) -> None:
         """Returns when samples are taken. TargetError, LayoutError, CollectorError, OutputError."""
-        self._recorder = RecorderProcess(quiet=True)
+        self._recorder = RecorderProcess("weft top", quiet=True)
         self._process = self._recorder.process
         self.pid = self._process.pid
         self.path = Path(tempfile.mkdtemp(prefix="weft-top-")) / "recording.weft"
