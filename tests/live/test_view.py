@@ -369,7 +369,7 @@ def test_a_real_recording_is_followed(open_view: OpenView, tmp_path: Path) -> No
     program.write_text(PROGRAM)
     command = [sys.executable, program]
     with running_weft("record", "-o", capture, "-r", "200", "--", *command, stdin=subprocess.PIPE) as weft:
-        wait_until(capture.exists, "the capture is there")
+        wait_until(lambda: capture.exists() and capture.stat().st_size > 0, "the capture is there")
         page = open_view(capture)
         shows(page, "#live", "recording")
         page.view("functions")
