@@ -81,7 +81,7 @@ struct Account {
     std::uint64_t stacks_in_kernel = 0;  // by the kernel, on the thread itself
     std::uint64_t stacks_waiting = 0;    // while the thread provably waited for the CPU that its reader ran on
     std::uint64_t stacks_still = 0;      // while it provably was blocked
-    std::uint64_t stacks_moving = 0;     // while it ran, or may have: two readings had to agree
+    std::uint64_t stacks_moving = 0;     // while it ran, or may have: three readings had to agree
     std::uint64_t stacks_read_late =
         0;                    // of those in the kernel: pages were not resident, and were read behind it, untouched
     std::uint64_t stays = 0;  // off the CPU, that the kernel told of

@@ -61,12 +61,14 @@ bool read_tick(const perf_event_header& header, RecordReader record, Tick& tick)
 
 TickRing::TickRing(int cpu) : cpu_(cpu), ring_(owner_of_ring(cpu), kRecordPages) {}
 
-void TickRing::take(std::vector<Tick>& ticks) {
+std::vector<Tick> TickRing::take() {
+    std::vector<Tick> ticks;
     ring_.take([&](const perf_event_header& header, RecordReader record) {
         if (!read_tick(header, record, ticks.emplace_back())) {
             ticks.pop_back();
         }
     });
+    return ticks;
 }
 
 CpuClock CpuClock::open(pid_t tid, std::uint64_t first_ns, Ticks ticks,
@@ -96,6 +98,10 @@ CpuClock CpuClock::open(pid_t tid, std::uint64_t first_ns, Ticks ticks,
         clock.events_.push_back({ring, std::move(event)});
     }
     return clock;
+}
+
+bool CpuClock::has_ticks() const {
+    return std::ranges::any_of(events_, [](const Event& each) { return each.ring->has_ticks(); });
 }
 
 void CpuClock::set_period(int cpu, std::uint64_t period_ns) {

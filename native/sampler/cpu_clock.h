@@ -34,8 +34,9 @@ class TickRing {
     int cpu() const { return cpu_; }
     int descriptor() const { return ring_.descriptor(); }  // readable when there are new ticks
 
-    // Adds the ticks since the last call, oldest first. Those that found the ring full are lost.
-    void take(std::vector<Tick>& ticks);
+    // The ticks since the last call, oldest first. Those that found the ring full are lost.
+    std::vector<Tick> take();
+    bool has_ticks() const { return ring_.has_records(); }  // that nobody has taken
 
    private:
     int cpu_;
@@ -58,6 +59,7 @@ class CpuClock {
 
     bool valid() const { return !events_.empty(); }
     std::size_t cpus() const { return events_.size(); }
+    bool has_ticks() const;  // that nobody has taken: of it, or of a clock that shares a ring with it
 
     // The period of the ticks on a CPU, which begins when the thread is there next. To be called on that CPU: another would be
     // interrupted for it.

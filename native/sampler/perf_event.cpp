@@ -48,6 +48,11 @@ EventRing::~EventRing() {
     }
 }
 
+bool EventRing::has_records() const {
+    const auto* control = static_cast<const perf_event_mmap_page*>(pages_);
+    return __atomic_load_n(&control->data_head, __ATOMIC_ACQUIRE) != control->data_tail;
+}
+
 void EventRing::take(const std::function<void(const perf_event_header&, RecordReader)>& on_record) {
     auto* control = static_cast<perf_event_mmap_page*>(pages_);
     const char* records = static_cast<const char*>(pages_) + page_size();

@@ -62,6 +62,8 @@ class EventRing {
     bool valid() const { return pages_ != nullptr; }
     int descriptor() const { return event_.get(); }
 
+    bool has_records() const;  // that were not taken
+
     // Calls `on_record` for each record since the last call, oldest first. Those that found the ring full are lost.
     void take(const std::function<void(const perf_event_header&, RecordReader)>& on_record);
 

@@ -124,7 +124,6 @@ void Readers::run(Reader& reader) const {
     pthread_sigmask(SIG_SETMASK, &all, nullptr);
     const bool in_real_time = take_precedence();
     prctl(PR_SET_NAME, "weft-reader");
-    std::vector<Tick> ticks;
     std::array<epoll_event, kMaxEvents> events;
     for (;;) {
         const Wake wake(in_real_time);
@@ -135,11 +134,7 @@ void Readers::run(Reader& reader) const {
                 reader.cpu_ns = own_cpu_ns();
                 return;
             }
-            ticks.clear();
-            ring->take(ticks);
-            if (!ticks.empty()) {
-                on_ticks_(reader.cpu, ticks, wake);
-            }
+            on_ticks_(*ring, wake);
         }
     }
 }

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
 #include <thread>
 #include <vector>
 
@@ -38,8 +37,8 @@ class Wake {
 
 class Readers {
    public:
-    // Called by the reader of `cpu`, on that CPU, with the ticks that have come since the last time.
-    using OnTicks = std::function<void(int cpu, std::span<const Tick> ticks, const Wake& wake)>;
+    // Called by a reader, on the ring's CPU, when ticks have come there. Whoever is called takes them out.
+    using OnTicks = std::function<void(TickRing& ring, const Wake& wake)>;
 
     explicit Readers(OnTicks on_ticks);
     ~Readers() { stop(); }

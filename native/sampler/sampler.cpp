@@ -67,7 +67,7 @@ Sampler::Sampler(const SamplerOptions& options)
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
       wakeup_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      readers_([this](int cpu, std::span<const Tick> ticks, const Wake& wake) { on_ticks(cpu, ticks, wake); }) {
+      readers_([this](TickRing& ring, const Wake& wake) { on_ticks(ring, wake); }) {
     if (!epoll_.valid() || !timer_.valid() || !wakeup_.valid()) {
         throw std::runtime_error("no file descriptor left for the sampler; raise the limit (ulimit -n)");
     }
@@ -258,7 +258,7 @@ void Sampler::wait(std::unique_lock<std::mutex>& turn) {
 }
 
 // On a reader's thread.
-void Sampler::on_ticks(int cpu, std::span<const Tick> ticks, const Wake& wake) {
+void Sampler::on_ticks(TickRing& ring, const Wake& wake) {
     std::unique_lock turn(turn_, std::defer_lock);
     // While this thread sleeps, the target's goes on. Others have their turn for microseconds, as a rule.
     const std::uint64_t patient_until = monotonic_ns() + kPatience;
@@ -268,14 +268,16 @@ void Sampler::on_ticks(int cpu, std::span<const Tick> ticks, const Wake& wake) {
             break;
         }
     }
+    // Not before: what is in a ring is known to have been looked at by nobody.
+    const std::vector<Tick> ticks = ring.take();
     for (std::size_t i = 0; i < ticks.size(); ++i) {
         const auto found = by_tid_.find(ticks[i].tid);
         if (found == by_tid_.end() || found->second->process.launching) {
             continue;
         }
-        const auto later = ticks.subspan(i + 1);
+        const auto later = std::span(ticks).subspan(i + 1);
         if (std::ranges::find(later, ticks[i].tid, &Tick::tid) == later.end()) {
-            sample_at_tick(*found->second, cpu, ticks[i], wake);
+            sample_at_tick(*found->second, ring.cpu(), ticks[i], wake);
         } else {
             come_late(*found->second);
         }

@@ -90,7 +90,7 @@ class Sampler {
     // sampler.cpp
     void run();
     void wait(std::unique_lock<std::mutex>& turn);
-    void on_ticks(int cpu, std::span<const Tick> ticks, const Wake& wake);
+    void on_ticks(TickRing& ring, const Wake& wake);
     void run_commands();
     void call(const Command& command);  // on the sampler's thread, to the end
     void publish(bool finished);
