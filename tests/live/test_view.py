@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -360,6 +362,23 @@ def test_trouble_is_said_and_what_is_shown_stays(open_here: OpenView, tmp_path: 
     away.rename(builder.writer.path)
     builder.close()
     page.page.click("#live button")
+    shows(page, "#live", "the recording has ended")
+
+
+def test_a_recorder_that_is_gone(open_here: OpenView, tmp_path: Path) -> None:
+    """GIVEN a capture that nothing was written to for a minute THEN the page says so, until something is."""
+    builder = CaptureBuilder(tmp_path / "x.weft")
+    builder.run(stack("main work"), SECOND)
+    builder.commit()
+    page = open_here(builder.writer.path)
+    shows(page, "#live", "recording")
+    for file in tmp_path.iterdir():
+        os.utime(file, (time.time() - 60,) * 2)
+    shows(page, "#live", "nothing has been written for6")
+    builder.run(stack("main step"), SECOND)
+    builder.commit()
+    shows(page, "#live", "recording,2 s")
+    builder.close()
     shows(page, "#live", "the recording has ended")
 
 

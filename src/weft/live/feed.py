@@ -73,6 +73,11 @@ class Feed:
         """
         return self._run(lambda: self._data(have, focus or Focus()))
 
+    def quiet_s(self) -> float:
+        """For how long nothing has been written to the capture: a recorder writes each second, unless it was killed."""
+        written_ns = max((stamp[2] for stamp in _stamp(self._path) if stamp), default=0)
+        return max(0.0, time.time() - written_ns / 1e9)
+
     def source(self, number: int) -> str:
         """The text of the file whose name has this number; IndexError: there is none."""
         return self._run(lambda: self._source(number))

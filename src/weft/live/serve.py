@@ -125,10 +125,11 @@ class Handler(BaseHTTPRequestHandler):
         except CaptureError as error:
             self._refuse(500, str(error))
         else:
+            quiet = {"Weft-Quiet-S": f"{self.server.feed.quiet_s():.0f}"}
             if told is None:
-                self._answer(204, b"")
+                self._answer(204, b"", quiet)
             else:
-                self._answer(200, told.data, {"Content-Type": "application/octet-stream"})
+                self._answer(200, told.data, {"Content-Type": "application/octet-stream", **quiet})
 
     def _source(self, query: str) -> None:
         try:

@@ -6,7 +6,8 @@ import { unpack } from "./data.js";
  * The data of the capture as it is now, most finely where the page looks.
  * @param {string} have  the version of what is known
  * @param {{path: number[], window: [number, number] | null}} focus  frames; us
- * @returns {Promise<object | null>}  what unpack() gives; null: nothing new
+ * @returns {Promise<{data: object | null, quietS: number}>}  what unpack() gives (null: nothing new), and for how long nothing
+ *   has been written to the capture
  * @throws {Error}  with the server's words, or TypeError: it does not answer
  */
 export async function askForData(have = "", focus = { path: [], window: null }) {
@@ -18,7 +19,8 @@ export async function askForData(have = "", focus = { path: [], window: null }) 
     words.set("to", focus.window[1]);
   }
   const answer = await ask(`data?${words}`);
-  return answer.status === 204 ? null : unpack(new Uint8Array(await answer.arrayBuffer()));
+  const data = answer.status === 204 ? null : await unpack(new Uint8Array(await answer.arrayBuffer()));
+  return { data, quietS: Number(answer.headers.get("Weft-Quiet-S")) };
 }
 
 /** The text of a file, by the number of its name. */

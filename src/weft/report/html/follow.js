@@ -8,6 +8,7 @@ import { readModel } from "./model.js";
 const LEAST_MS = 2000; // between two questions
 const PAUSE = 9; // times as long as the last answer took to show: that takes a tenth of the time at most
 const MOST_PATH = 1000; // frames; what lies beneath a part of the path is told, too
+const QUIET_S = 10; // without a word from a recorder, which writes each second, before that is said
 const HELD_MS = 100; // until the reader is asked again whether he has let go
 
 export class Follower {
@@ -18,6 +19,7 @@ export class Follower {
   #isHeld = false; // a pointer is down: what it drags over must not move
   #wasRecording;
   #trouble = "";
+  #quietS = 0;
 
   constructor(page) {
     this.#page = page;
@@ -70,7 +72,8 @@ export class Follower {
       this.#isAsking = true;
       this.#tell(isLooking);
       try {
-        const data = await askForData(model.version, focus);
+        const { data, quietS } = await askForData(model.version, focus);
+        this.#quietS = quietS;
         while (this.#isHeld) await new Promise((done) => setTimeout(done, HELD_MS));
         const began = performance.now();
         if (data) this.#page.renew(readModel(data));
@@ -90,7 +93,8 @@ export class Follower {
     if (this.#trouble) return ["trouble", this.#trouble];
     if (isLooking) return ["looking", "telling apart what was pruned …"];
     if (!recording) return ["ended", ended ? `the recording has ended: ${ended}` : "the recording has ended"];
-    return this.#isPaused ? ["paused", "paused at"] : ["recording", "recording,"];
+    if (this.#isPaused) return ["paused", "paused at"];
+    return this.#quietS < QUIET_S ? ["recording", "recording,"] : ["quiet", "nothing has been written for"];
   }
 
   /** Says how things stand. Only changes of it are read out: not each second. */
@@ -98,7 +102,8 @@ export class Follower {
     const { unnamed, durationUs } = this.#page.model;
     const [state, words] = this.#state(isLooking);
     const isRunning = state === "recording" || state === "paused";
-    const more = isRunning ? count(Math.floor(durationUs / 1e6), "s", "s") : "";
+    const shownS = state === "quiet" ? this.#quietS : Math.floor(durationUs / 1e6);
+    const more = isRunning || state === "quiet" ? count(shownS, "s", "s") : "";
     const mark = $("live");
     const [, status, time, hint, button] = mark.children;
     mark.dataset.state = state;

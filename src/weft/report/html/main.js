@@ -335,7 +335,7 @@ class Page {
 async function open() {
   const held = $("profile").textContent.trim();
   $("profile").remove();
-  const data = held === "" ? await askForData() : await unpack(held);
+  const data = held === "" ? (await askForData()).data : await unpack(held);
   const page = new Page(readModel(data));
   page.flame.redraw();
   if (held === "") new Follower(page);
