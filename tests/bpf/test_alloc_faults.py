@@ -204,7 +204,6 @@ def test_no_privilege(tmp_path: Path) -> None:
         (["--mode", "alloc", "--collector", "ptrace"], "needs collector bpf"),
         (["--mode", "alloc", "--collector", "peek"], "needs collector bpf"),
         (["--mode", "alloc", "-o", "x.gecko.json.gz"], "gecko shows times"),
-        (["--mode", "alloc", "-o", "x.html"], "html shows times"),
         (["--mode", "alloc", "-o", "x.trace.json"], "chrometrace shows times"),
     ],
 )

@@ -271,7 +271,7 @@ def test_speedscope_shows_allocations_by_bytes(tmp_path: Path) -> None:
     assert profile["endValue"] == sum(told.values())
 
 
-@pytest.mark.parametrize("name", ["html", "gecko", "chrometrace"])
+@pytest.mark.parametrize("name", ["gecko", "chrometrace"])
 def test_time_lines_of_allocations_are_refused(tmp_path: Path, name: str) -> None:
     """There is no time to show: one line says so, and no file is made."""
     with Capture(allocations(tmp_path / "x.weft")) as capture, pytest.raises(OutputError, match=f"{name} shows times"):

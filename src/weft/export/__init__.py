@@ -27,7 +27,7 @@ ENDINGS: Final = {
 }
 FORMATS: Final = tuple(ENDINGS)
 CAPTURE_ENDING: Final = ".weft"
-_TIMES_ONLY: Final = frozenset({"html", "gecko", "chrometrace"})
+_TIMES_ONLY: Final = frozenset({"gecko", "chrometrace"})
 BINARY: Final = frozenset({"pprof", "gecko"})
 
 
@@ -45,7 +45,9 @@ def format_of(path: Path) -> str | None:
 def check_mode(name: str, mode: str) -> None:
     """Raise OutputError where a format cannot show what a recording in this mode has."""
     if mode == "alloc" and name in _TIMES_ONLY:
-        raise OutputError(f"{name} shows times, and --mode alloc records allocations; take text, speedscope or pprof")
+        raise OutputError(
+            f"{name} shows times, and --mode alloc records allocations; take html, text, speedscope or pprof"
+        )
 
 
 def write(capture: Capture, name: str, path: Path | None, view: View = ACTIVE_VIEW) -> None:

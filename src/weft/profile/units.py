@@ -51,10 +51,12 @@ class Unit:
     name: str  # of weights, behind the names of columns
     text: Callable[[int], str]  # a weight as a reader likes it
     tick: str  # one tick
+    whole: str  # what all weights are parts of
+    told: int  # in how many ns, or bytes, weights are told to the page
 
 
-TIME: Final = Unit("ns", duration, "sample")
-BYTES: Final = Unit("bytes", size, "allocation")
+TIME: Final = Unit("ns", duration, "sample", "time", 1000)
+BYTES: Final = Unit("bytes", size, "allocation", "memory", 1)
 
 
 def unit_of(mode: str) -> Unit:

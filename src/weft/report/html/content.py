@@ -12,7 +12,7 @@ from weft.capture import Capture, GilWait, Source
 from weft.profile.names import NO_FRAME, escape
 from weft.profile.quality import Account
 from weft.profile.tables import ACTIVE, EMPTY, Profile, View
-from weft.profile.units import duration, share
+from weft.profile.units import BYTES, duration, share, size
 from weft.profile.windows import Part
 from weft.report.html.focus import Focus, Numbering, looked_at
 from weft.report.html.pack import DELTA, Packer
@@ -85,8 +85,8 @@ def _packed(
     packer.add("stack.back", [i - caller if caller >= 0 else 0 for i, caller in enumerate(stacks.parent)])
     packer.add("stack.frame", _stack_frames(profile, stacks, numbering), DELTA)
     frames = list(numbering.frames)
-    strings = _add_frames(packer, frames, numbering)
-    _add_rows(packer, rows)
+    strings = _add_frames(packer, frames, numbering, _allocators(profile))
+    _add_rows(packer, rows, of_moments=profile.unit is BYTES)
     if rows.slice_us:
         _add_totals(packer, profile, stacks)
     threads = {thread: number for number, thread in enumerate(profile.threads)}
@@ -98,10 +98,11 @@ def _packed(
     if pruned := _pruned(stacks, profile):
         lines.append(f"{'pruned':<10}{pruned}")
     if rows.slice_us:
-        lines.append(f"{'time':<10}{_told_coarsely(stacks, rows, len(profile.frames))}")
+        lines.append(f"{'time':<10}{_told_coarsely(profile, stacks, rows)}")
     return packer, {
         "facts": _facts(profile),
         "mode": shown(profile.mode),
+        "unit": profile.unit.name,
         "durationUs": profile.duration_ns // 1000,
         "sliceUs": rows.slice_us,
         "fine": rows.fine,
@@ -147,18 +148,19 @@ def _bounded(profile: Profile, numbering: Numbering, focus: Focus) -> Prefix:
 
 
 def _totals(profile: Profile, stacks: Prefix) -> dict[int, list[int]]:
-    """What each thread, state and stack, in one number, adds up to: us and ticks."""
+    """What each thread, state and stack, in one number, adds up to: us (or bytes) and ticks."""
     threads = {thread: number * len(State) for number, thread in enumerate(profile.threads)}
     size, place = len(stacks.parent), stacks.place
+    told = profile.unit.told
     sums: dict[int, list[int]] = {}
     for _, thread, node, state, weight_ns, ticks in profile.totals:
         key = (threads[thread] + state) * size + place[node]
         if key in sums:
             one = sums[key]
-            one[0] += weight_ns // 1000
+            one[0] += weight_ns // told
             one[1] += ticks
         else:
-            sums[key] = [weight_ns // 1000, ticks]
+            sums[key] = [weight_ns // told, ticks]
     return sums
 
 
@@ -172,14 +174,23 @@ def _stack_frames(profile: Profile, stacks: Prefix, numbering: Numbering) -> lis
     return [numbers[frame] for frame in stacks.frame]
 
 
-def _add_frames(packer: Packer, frames: list[Frame], numbering: Numbering) -> list[str]:
+def _allocators(profile: Profile) -> set[Frame]:
+    """Of allocations, the innermost native frames: where libc was asked for memory tells less than who asked."""
+    if profile.unit is not BYTES:
+        return set()
+    nodes = {total.stack for total in profile.totals if profile.stacks.parent[total.stack]}
+    innermost = {profile.frames[profile.stacks.frame[node]] for node in nodes}
+    return {frame for frame in innermost if frame.kind is FrameKind.NATIVE}
+
+
+def _add_frames(packer: Packer, frames: list[Frame], numbering: Numbering, hidden: set[Frame]) -> list[str]:
     """Adds the columns of the frames; returns the strings that they refer to."""
     number = numbering.string
     packer.add("frame.function", [number(frame.function) for frame in frames], DELTA)
     packer.add("frame.file", [number(frame.file) for frame in frames])
     packer.add("frame.module", [number(frame.module) for frame in frames])
     packer.add("frame.kind", [kind_of(frame) for frame in frames])
-    packer.add("frame.flags", [_flags(frame) for frame in frames])
+    packer.add("frame.flags", [_flags(frame) | HIDDEN * (frame in hidden) for frame in frames])
     packer.add("frame.line", [_natural(frame.line) for frame in frames])
     packer.add("frame.first", [_natural(frame.first_line) for frame in frames])
     packer.add("frame.endLine", [_natural(frame.end_line) for frame in frames])
@@ -205,9 +216,9 @@ def kind_of(frame: Frame) -> int:
     return RUST if frame.file.endswith(".rs") or _RUST.match(frame.function) else C
 
 
-def _add_rows(packer: Packer, rows: Rows) -> None:
+def _add_rows(packer: Packer, rows: Rows, *, of_moments: bool) -> None:
     packer.add("row.count", rows.count)
-    ends = [start + weight for start, weight in zip(rows.start, rows.weight, strict=True)]
+    ends = [start if of_moments else start + weight for start, weight in zip(rows.start, rows.weight, strict=True)]
     at, gaps = 0, []
     for count in rows.count:
         last = 0  # of each thread, the first row counts from the recording's beginning
@@ -283,17 +294,20 @@ def _sources(capture: Capture, frames: list[Frame], room: int) -> list[dict[str,
 def _pruned(stacks: Prefix, profile: Profile) -> str:
     if not stacks.pruned:
         return ""
+    part, unit = stacks.pruned_ns, profile.unit
     return (
         f"{stacks.pruned:,} of {len(profile.stacks) - 1:,} stacks are too rare to be told apart here: "
-        f"{share(stacks.pruned_ns, profile.weight_ns)} of the time ({duration(stacks.pruned_ns)}) is shown as [pruned]"
+        f"{share(part, profile.weight_ns)} of the {unit.whole} ({unit.text(part)}) is shown as [pruned]"
     )
 
 
-def _told_coarsely(stacks: Prefix, rows: Rows, marker: int) -> str:
-    coarse = sum(us for stack, us in zip(rows.stack, rows.weight, strict=True) if stacks.frame[stack] == marker)
+def _told_coarsely(profile: Profile, stacks: Prefix, rows: Rows) -> str:
+    marker = len(profile.frames)
+    coarse = sum(weight for stack, weight in zip(rows.stack, rows.weight, strict=True) if stacks.frame[stack] == marker)
     return (
         f"the order of time is kept to {duration(rows.slice_us * 1000)}; where a range of time is chosen, and on the "
-        f"time line, {share(coarse, sum(rows.weight))} of the time is told of common callers only, as [pruned]"
+        f"time line, {share(coarse, sum(rows.weight))} of the {profile.unit.whole} is told of common callers only, "
+        "as [pruned]"
     )
 
 
@@ -304,5 +318,6 @@ def _facts(profile: Profile) -> list[str]:
     if len(processes) > 1:
         facts = [f"{len(processes):,} processes"]
     facts += sorted({shown(process.runtime) for process in processes if process.runtime})[:3]
-    facts.append(f"{duration(profile.duration_ns)} at {profile.rate_hz:,} Hz, mode {shown(profile.mode)}")
+    pace = f"one sample in {size(profile.bytes_a_sample)}" if profile.unit is BYTES else f"{profile.rate_hz:,} Hz"
+    facts.append(f"{duration(profile.duration_ns)} at {pace}, mode {shown(profile.mode)}")
     return facts

@@ -1,7 +1,7 @@
 // The toolbar: which processes, threads, states and kinds of frames are counted.
 
 import { button, element } from "./describe.js";
-import { percent, time } from "./format.js";
+import { cost, percent } from "./format.js";
 import { BLOCKED, STATES } from "./model.js";
 
 /** A menu that opens beneath its name: one at a time, and a click elsewhere closes it. */
@@ -100,7 +100,7 @@ export class StateMenu {
     const names = [];
     for (const [state, box] of this.#boxes) {
       box.checked = chosen.has(state);
-      this.#amounts.get(state).textContent = times.byState[state] > 0 ? time(times.byState[state]) : "none";
+      this.#amounts.get(state).textContent = times.byState[state] > 0 ? cost(times.byState[state]) : "none";
       if (box.checked) names.push(STATES.find((one) => one.state === state).name);
     }
     const able = [...this.#boxes.values()].filter((box) => !box.disabled).length;
@@ -148,7 +148,7 @@ export class ThreadMenu {
   /** Shows each thread's time in the chosen states, and which ones are counted. */
   update(times) {
     for (const thread of this.#model.threads.keys()) {
-      this.#amounts[thread].textContent = time(times.byThread[thread]);
+      this.#amounts[thread].textContent = cost(times.byThread[thread]);
       this.#boxes[thread].checked = this.#chosen.has(thread);
     }
     this.#menu.querySelector("summary").textContent = this.#summary();

@@ -1,6 +1,6 @@
 // A node in words: for the line under the graph, the tooltip and the breadcrumbs. Names go in as text, never as markup.
 
-import { count, percent, place, time } from "./format.js";
+import { cost, met, percent, place, wholeName } from "./format.js";
 import { COUNTED, KINDS, OPEN } from "./model.js";
 
 export const $ = (id) => document.getElementById(id);
@@ -63,13 +63,13 @@ export function describe(scene, node) {
 }
 
 function amounts({ tree, inverted, zoomed, whole }, node) {
-  const share = (ns) => `${time(ns)} (${percent(ns, whole ?? tree.total[0])})`;
-  const parts = [amount(inverted ? "time " : "total ", share(tree.total[node]))];
+  const share = (ns) => `${cost(ns)} (${percent(ns, whole ?? tree.total[0])})`;
+  const parts = [amount(inverted ? `${wholeName()} ` : "total ", share(tree.total[node]))];
   if (!inverted && node > 0) parts.push(amount("self ", share(tree.self[node])));
   if (zoomed > 0 && node !== zoomed) {
     parts.push(amount("of the zoomed frame ", percent(tree.total[node], tree.total[zoomed])));
   }
-  parts.push(amount("", count(Math.round(tree.ticks[node]), "sample", "samples")));
+  parts.push(amount("", met(tree.ticks[node])));
   return parts;
 }
 

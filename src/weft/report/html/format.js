@@ -14,6 +14,44 @@ export function time(ns) {
   return `${Math.floor(minutes / 60)}${SPACE}h ${minutes % 60}${SPACE}min`;
 }
 
+/** @param {number} amount  of memory, in bytes */
+function size(amount) {
+  let value = amount;
+  let unit = "B";
+  for (const larger of ["KiB", "MiB", "GiB", "TiB", "PiB"]) {
+    if (value < 1023.5) break;
+    value /= 1024;
+    unit = larger;
+  }
+  return unit === "B" ? `${Math.round(amount)}${SPACE}B` : `${digits(value)}${SPACE}${unit}`;
+}
+
+const UNITS = {
+  ns: { words: time, ticks: ["sample", "samples"], whole: "time" },
+  bytes: { words: size, ticks: ["allocation", "allocations"], whole: "memory" },
+};
+let unit = UNITS.ns;
+
+/** What the profile's weights count, from now on: ns or bytes. */
+export function useUnit(name) {
+  unit = UNITS[name];
+}
+
+/** A weight in its unit. */
+export function cost(weight) {
+  return unit.words(weight);
+}
+
+/** How many times a stack was met. */
+export function met(ticks) {
+  return count(Math.round(ticks), ...unit.ticks);
+}
+
+/** What all weights are parts of. */
+export function wholeName() {
+  return unit.whole;
+}
+
 function digits(value) {
   return value.toFixed(value < 9.995 ? 2 : value < 99.95 ? 1 : 0);
 }

@@ -6,29 +6,30 @@ export const STATE_COUNT = 7;
 
 /** First row of a thread that ends after `at`. */
 export function rowAfter(model, thread, at) {
-  const { start, weight } = model.rows;
+  const { start, lasts } = model.rows;
   let low = model.firstRow[thread];
   let high = model.firstRow[thread + 1];
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (start[middle] + weight[middle] > at) high = middle;
+    if (start[middle] + lasts[middle] > at) high = middle;
     else low = middle + 1;
   }
   return low;
 }
 
 /**
- * Time of one thread in each state.
- * @returns {Float32Array}  ns; STATE_COUNT for each of `count` parts of [from, to)
+ * Weight of one thread in each state.
+ * @returns {Float32Array}  ns, or bytes; STATE_COUNT for each of `count` parts of [from, to)
  */
 export function binStates(model, thread, from, to, count) {
   const bins = new Float32Array(count * STATE_COUNT);
-  const { start, weight, state } = model.rows;
+  const { start, lasts, weight, state } = model.rows;
   const size = (to - from) / count;
   for (let i = rowAfter(model, thread, from); i < model.firstRow[thread + 1] && start[i] < to; i++) {
-    const end = Math.min(start[i] + weight[i], to);
+    const end = Math.min(start[i] + lasts[i], to);
     let at = Math.max(start[i], from);
     let bin = Math.floor((at - from) / size);
+    if (lasts[i] === 0 && bin < count) bins[bin * STATE_COUNT + state[i]] += weight[i];
     while (at < end && bin < count) {
       const until = Math.min(end, from + (bin + 1) * size);
       bins[bin * STATE_COUNT + state[i]] += until - at;

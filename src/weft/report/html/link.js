@@ -2,6 +2,11 @@
 //
 // Numbers of threads, stacks and frames are those of this file: a link is for it and no other.
 
+/** Whether there are states to be told of in the order of time: what is of moments is not. */
+export function hasTimeline(model) {
+  return model.unit === "ns";
+}
+
 /** What is shown at first. */
 export function firstChoice(model) {
   return {
@@ -57,7 +62,7 @@ export function readLink(fragment, choice, model) {
     const found = (words.get(key) ?? "").split(separator).filter((word) => word !== "").map(Number);
     return found.every((number) => Number.isInteger(number) && number >= 0 && number < end) ? found : [];
   };
-  const views = ["flame", "timeline", "sandwich", "functions", "source"];
+  const views = ["flame", ...(hasTimeline(model) ? ["timeline"] : []), "sandwich", "functions", "source"];
   if (views.includes(words.get("view"))) choice.view = words.get("view");
   if (["self", "total", "name", "place"].includes(words.get("sort"))) choice.sort = words.get("sort");
   choice.search = (words.get("search") ?? "").slice(0, 1000);

@@ -6,6 +6,8 @@ import { firstChoice, readLink } from "./link.js";
 import { listModules } from "./modules.js";
 import { save } from "./svg.js";
 
+const TABS = "[role=tab]:not([hidden])";
+
 /** Lets the controls, tabs and keys change the page. */
 export function listen(page) {
   const set = (key, of) => (value) => {
@@ -40,7 +42,7 @@ export function listen(page) {
 }
 
 function listenToTabs(page) {
-  const tabs = [...document.querySelectorAll("[role=tab]")];
+  const tabs = [...document.querySelectorAll(TABS)];
   tabs.forEach((tab, i) => {
     tab.addEventListener("click", () => {
       page.choice.view = tab.dataset.view;
@@ -86,7 +88,7 @@ function onKey(page, event) {
     $("search").select();
     $("search").focus();
   } else if (tab) {
-    document.querySelectorAll("[role=tab]")[Number(event.key) - 1].click();
+    document.querySelectorAll(TABS)[Number(event.key) - 1]?.click();
   } else if (event.key === "Escape") {
     onEscape(page, isTyping);
   } else if (event.key === "Enter" && event.target === $("search") && page.choice.view === "flame") {

@@ -5,12 +5,12 @@ import { fills } from "./colour.js";
 import { setChoice, StateMenu, ThreadMenu } from "./controls.js";
 import { unpack } from "./data.js";
 import { $, keepFocus } from "./describe.js";
-import { count, percent, time } from "./format.js";
+import { count, percent, time, useUnit } from "./format.js";
 import { Follower } from "./follow.js";
 import { FlameGraph } from "./graph.js";
 import { inks } from "./inks.js";
 import { Lanes } from "./lanes.js";
-import { firstChoice, readLink, writeLink } from "./link.js";
+import { firstChoice, hasTimeline, readLink, writeLink } from "./link.js";
 import { listen } from "./listen.js";
 import { matchedWeight, mergeFrames, rank, readModel, select, timesOf } from "./model.js";
 import { groupNames } from "./modules.js";
@@ -27,6 +27,8 @@ import { frameWords, showCrumbs, showFacts, showLegend, showSelected, timeTip, t
 class Page {
   constructor(model) {
     this.model = model;
+    useUnit(model.unit);
+    for (const id of ["tab-timeline", "states"]) $(id).hidden = !hasTimeline(model);
     this.choice = readLink(location.hash, firstChoice(model), model);
     this.start = firstChoice(model);
     this.dark = matchMedia("(prefers-color-scheme: dark)");

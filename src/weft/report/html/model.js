@@ -43,8 +43,9 @@ export const WRAPPER = 16;
  * @property {Int32Array} parent  of each stack; -1 at the outermost frame
  * @property {Int32Array} frame  of each stack: its innermost one
  * @property {Int32Array} depth  of each stack; 0 at the outermost frame
- * @property {{start: Float64Array, weight: Float64Array, ticks: ArrayLike<number>, state: ArrayLike<number>,
- *   stack: Int32Array}} rows  one thread's after another's, each in the order of time; ns since the beginning
+ * @property {{start: Float64Array, lasts: Float64Array, weight: Float64Array, ticks: ArrayLike<number>,
+ *   state: ArrayLike<number>, stack: Int32Array}} rows  one thread's after another's, each in the order of time; ns since the
+ *   beginning. A weight is the time that it lasts, or bytes: then it is of a moment
  * @property {{thread: ArrayLike<number>, stack: Int32Array, state: ArrayLike<number>, weight: Float64Array,
  *   ticks: ArrayLike<number>} | null} totals  what all time adds up to, where the rows tell some stacks coarsely
  * @property {Int32Array} firstRow  of each thread, and one past the last
@@ -64,24 +65,25 @@ export function readModel({ head, column }) {
   const names = ["function", "file", "module", "kind", "flags", "line", "first", "endLine", "column", "endColumn"];
   const frames = Object.fromEntries(names.map((name) => [name, column(`frame.${name}`)]));
   const waits = ["waiter", "waiterStack", "holder", "holderStack", "weight"];
+  const weights = head.unit === "bytes" ? (bytes) => Float64Array.from(bytes) : nanoseconds;
   return {
     ...head,
     frames,
     parent,
     depth,
     frame: new Int32Array(column("stack.frame")),
-    ...readRows(column, head.durationUs * 1000),
-    totals: head.sliceUs > 0 ? readTotals(column) : null,
+    ...readRows(column, head.durationUs * 1000, weights),
+    totals: head.sliceUs > 0 ? readTotals(column, weights) : null,
     waits: Object.fromEntries(waits.map((name) => [name, column(`wait.${name}`)])),
   };
 }
 
-function readTotals(column) {
+function readTotals(column, weights) {
   return {
     thread: column("total.thread"),
     state: column("total.state"),
     stack: new Int32Array(column("total.stack")),
-    weight: nanoseconds(column("total.weight")),
+    weight: weights(column("total.weight")),
     ticks: column("total.ticks"),
   };
 }
@@ -92,24 +94,25 @@ function nanoseconds(microseconds) {
   return ns;
 }
 
-function readRows(column, duration) {
+function readRows(column, duration, weights) {
   const counts = column("row.count");
   const firstRow = new Int32Array(counts.length + 1);
   for (let i = 0; i < counts.length; i++) firstRow[i + 1] = firstRow[i] + counts[i];
   const gap = column("row.gap");
-  const weight = nanoseconds(column("row.weight"));
+  const weight = weights(column("row.weight"));
+  const lasts = weights === nanoseconds ? weight : new Float64Array(weight.length);
   const start = new Float64Array(gap.length);
   let end = duration;
   for (let thread = 0; thread < counts.length; thread++) {
     let at = 0;
     for (let i = firstRow[thread]; i < firstRow[thread + 1]; i++) {
       start[i] = at + gap[i] * 1000;
-      at = start[i] + weight[i];
+      at = start[i] + lasts[i];
     }
-    end = Math.max(end, at);
+    end = Math.max(end, weights === nanoseconds ? at : at + 1); // a moment lies before the end
   }
   const stack = new Int32Array(column("row.stack"));
-  return { rows: { start, weight, ticks: column("row.ticks"), state: column("row.state"), stack }, firstRow, end };
+  return { rows: { start, lasts, weight, ticks: column("row.ticks"), state: column("row.state"), stack }, firstRow, end };
 }
 
 /**
@@ -196,9 +199,9 @@ export function select(model, choice) {
       if (!isChosen[rows.state[i]]) continue;
       let share = 1;
       if (choice.range) {
-        const end = rows.start[i] + rows.weight[i];
+        const end = rows.start[i] + rows.lasts[i];
         if (end <= from || rows.start[i] >= to) continue; // one without time lies in the range, or it does not
-        if (rows.weight[i] > 0) share = (Math.min(end, to) - Math.max(rows.start[i], from)) / rows.weight[i];
+        if (rows.lasts[i] > 0) share = (Math.min(end, to) - Math.max(rows.start[i], from)) / rows.lasts[i];
       }
       weight[rows.stack[i]] += rows.weight[i] * share;
       ticks[rows.stack[i]] += rows.ticks[i] * share;
@@ -207,7 +210,7 @@ export function select(model, choice) {
   return { weight, ticks };
 }
 
-/** Time by thread and by state: of each, what the choice of the other and of the time leaves. */
+/** Weight by thread and by state: of each, what the choice of the other and of the time leaves. */
 export function timesOf(model, choice) {
   const byThread = new Float64Array(model.threads.length);
   const byState = new Float64Array(8);
@@ -216,10 +219,11 @@ export function timesOf(model, choice) {
   for (let thread = 0; thread < byThread.length; thread++) {
     const counts = choice.threads.has(thread);
     for (let i = model.firstRow[thread]; i < model.firstRow[thread + 1]; i++) {
-      const time = Math.min(rows.start[i] + rows.weight[i], to) - Math.max(rows.start[i], from);
-      if (time <= 0) continue;
-      if (choice.states.has(rows.state[i])) byThread[thread] += time;
-      if (counts) byState[rows.state[i]] += time;
+      const end = rows.start[i] + rows.lasts[i];
+      if (end <= from || rows.start[i] >= to) continue;
+      const inside = rows.lasts[i] > 0 ? Math.min(end, to) - Math.max(rows.start[i], from) : rows.weight[i];
+      if (choice.states.has(rows.state[i])) byThread[thread] += inside;
+      if (counts) byState[rows.state[i]] += inside;
     }
   }
   return { byThread, byState };

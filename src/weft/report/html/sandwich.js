@@ -1,7 +1,7 @@
 // The sandwich: one function, who calls it above, and what it calls beneath.
 
 import { element } from "./describe.js";
-import { percent, place, time } from "./format.js";
+import { cost, percent, place } from "./format.js";
 import { FlameGraph } from "./graph.js";
 import { calleesOf, CallerTree, entries } from "./tree.js";
 
@@ -49,7 +49,7 @@ export class Sandwich {
       this.#title.replaceChildren("Nothing was seen of it in these threads, states and time.");
     } else {
       const { calls, whole } = scene;
-      const share = (ns) => `${time(ns)} (${percent(ns, whole)})`;
+      const share = (ns) => `${cost(ns)} (${percent(ns, whole)})`;
       const words = `self ${share(times.self[call])}, total ${share(times.total[call])}`;
       const where = element("span", "place", place(calls.file[call], calls.line[call]));
       this.#title.replaceChildren(element("span", "name", calls.name[call]), where, element("span", "amount", words));

@@ -1,7 +1,7 @@
 // The source view: the text of a file with the heat of each line and column range, and who calls the line at hand.
 
 import { button, element } from "./describe.js";
-import { origin, percent, time } from "./format.js";
+import { cost, origin, percent, wholeName } from "./format.js";
 import { rank } from "./model.js";
 import { cell } from "./table.js";
 
@@ -231,12 +231,12 @@ export class SourceView {
     const times = this.#times.get(this.#file)?.get(this.#line);
     const title = element("h3", "", `Line ${this.#line}`);
     if (!times) {
-      about.replaceChildren(title, element("p", "", "No time of the chosen threads and states was spent here."));
+      about.replaceChildren(title, element("p", "", "Nothing was seen here in the chosen threads and states."));
       return;
     }
     const { callers, callees } = this.#neighbours(times.key);
     const { whole } = this.#scene;
-    const words = `self ${time(times.self)} (${percent(times.self, whole)}), total ${time(times.total)} (${percent(times.total, whole)})`;
+    const words = `self ${cost(times.self)} (${percent(times.self, whole)}), total ${cost(times.total)} (${percent(times.total, whole)})`;
     about.replaceChildren(
       title,
       element("p", "amount", words),
@@ -318,7 +318,7 @@ function heated(text, ranges, whole) {
     const piece = element("span", heat > 0 ? "heat" : "", visible(cut(text, from, to)));
     if (heat > 0) {
       piece.style.setProperty("--heat", `${Math.min(8 + 55 * Math.sqrt(heat / whole), 60)}%`);
-      piece.title = `${percent(heat, whole)} of the time, itself`;
+      piece.title = `${percent(heat, whole)} of the ${wholeName()}, itself`;
     }
     return piece;
   });

@@ -1,7 +1,7 @@
 // The table of functions (or lines): their own time, that with all they call, and the lines that it was spent on.
 
 import { button, element } from "./describe.js";
-import { origin, percent, place, time } from "./format.js";
+import { cost, origin, percent, place } from "./format.js";
 import { KINDS, rank } from "./model.js";
 
 const ROWS = 100;
@@ -122,7 +122,7 @@ export class FunctionTable {
 
 /** A time with its share, drawn as a bar. */
 export function cell(ns, whole) {
-  const made = element("td", "", time(ns), " ", element("small", "", percent(ns, whole)));
+  const made = element("td", "", cost(ns), " ", element("small", "", percent(ns, whole)));
   made.style.setProperty("--share", `${whole > 0 ? (100 * ns) / whole : 0}%`);
   return made;
 }

@@ -6,11 +6,12 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, repeat
 from typing import Final, NamedTuple
 
 from weft.capture import Capture, Slice
 from weft.profile.tables import Profile
+from weft.profile.units import BYTES, Unit
 from weft.profile.windows import Part
 from weft.report.html.prefix import Prefix
 
@@ -20,12 +21,15 @@ SLICES: Final = (20, 400)  # of a thread that was seen all the time: at least, a
 DETAIL: Final = 100  # rows of a slice that are wanted
 
 Columns = tuple[Iterable[int], Iterable[int], Iterable[int], Iterable[int], Iterable[int]]  # as those of Rows
-Row = tuple[int, int, int, int]  # state, stack, weight in us, ticks
+Row = tuple[int, int, int, int]  # state, stack, weight, ticks
 
 
 @dataclass(slots=True)
 class Rows:
-    """Rows of one thread after another, as columns. Times are in us since the recording began."""
+    """Rows of one thread after another, as columns. Times are in us since the recording began, weights in us or bytes.
+
+    A row of bytes is of a moment: it takes no time.
+    """
 
     count: list[int] = field(default_factory=list)  # of each thread
     start: array[int] = field(default_factory=lambda: array("q"))
@@ -51,14 +55,15 @@ def timeline(
     no sample is left out. Of a part, which is short, all runs are told; within a window as many as there is room for.
     """
     place_of = {stack: stacks.place[node] for stack, node in profile.nodes.items()}
+    unit = profile.unit
     if part is not None:
-        rows = _collect(profile, partial(_runs, part, place_of))
+        rows = _collect(profile, partial(_runs, part, unit, place_of))
         assert rows is not None  # it has no bound
         return rows
     standing = _standing(capture, place_of)
 
     def runs(thread: int) -> Iterator[Columns]:
-        yield from _runs(capture, place_of, thread)
+        yield from _runs(capture, unit, place_of, thread)
         yield from standing.get(thread, ())
 
     rows = _collect(profile, runs, MAX_ROWS)
@@ -68,16 +73,17 @@ def timeline(
 
     def slices(thread: int, plan: Plan = plan, first: int = 0, last: int | None = None) -> Iterator[Columns]:
         for one in capture.slices(thread, plan.seconds, first, last):
-            if told := _detailed(one, place_of, stacks, plan.detail):
+            if told := _detailed(one, unit, place_of, stacks, plan.detail):
                 state, stack, weight, ticks = (list(column) for column in zip(*told, strict=True))
                 begin = (one.start_ns - capture.start_ns) // 1000
-                yield accumulate(weight[:-1], initial=begin), weight, ticks, state, stack
+                starts = repeat(begin, len(told)) if unit is BYTES else accumulate(weight[:-1], initial=begin)
+                yield starts, weight, ticks, state, stack
 
     def around(thread: int, window_us: tuple[int, int], finer: Plan | None) -> Iterator[Columns]:
         span = (capture.start_ns + us * 1000 for us in window_us)
         first, last = capture.batches_within(thread, *span)
         yield from slices(thread, last=first)
-        yield from slices(thread, finer, first, last) if finer else _runs(capture, place_of, thread, first, last)
+        yield from slices(thread, finer, first, last) if finer else _runs(capture, unit, place_of, thread, first, last)
         yield from slices(thread, first=last)
         yield from standing.get(thread, ())
 
@@ -126,19 +132,27 @@ def _collect(profile: Profile, rows_of: Callable[[int], Iterator[Columns]], most
 
 
 def _runs(
-    recorded: Capture | Part, place_of: dict[int, int], thread: int, first: int = 0, last: int | None = None
+    recorded: Capture | Part,
+    unit: Unit,
+    place_of: dict[int, int],
+    thread: int,
+    first: int = 0,
+    last: int | None = None,
 ) -> Iterator[Columns]:
     origin = recorded.start_ns
     for runs in recorded.runs(thread, first, last) if isinstance(recorded, Capture) else recorded.runs(thread):
-        starts = [(at - weight - origin) // 1000 for at, weight in zip(runs.at_ns, runs.weight_ns, strict=True)]
-        weights = [weight // 1000 for weight in runs.weight_ns]
+        lasted = repeat(0, len(runs.at_ns)) if unit is BYTES else runs.weight_ns
+        starts = [(at - ns - origin) // 1000 for at, ns in zip(runs.at_ns, lasted, strict=True)]
+        weights = [weight // unit.told for weight in runs.weight_ns]
         yield starts, weights, runs.ticks, runs.state, [place_of[stack] for stack in runs.stack]
 
 
-def _detailed(one: Slice, place_of: dict[int, int], stacks: Prefix, detail: int) -> list[Row]:
+def _detailed(one: Slice, unit: Unit, place_of: dict[int, int], stacks: Prefix, detail: int) -> list[Row]:
     """The rows of a slice: the heaviest `detail`, as many common callers, and one for the rest of each state."""
     size, coarse = len(stacks.parent), stacks.coarse
-    weights: dict[int, int] = {}  # us and ticks, by state and stack in one number: there are millions in all slices
+    weights: dict[
+        int, int
+    ] = {}  # weights and ticks, by state and stack in one number: there are millions in all slices
     samples: dict[int, int] = {}
     heaviest = sorted(zip(one.weight_ns, one.stack, one.state, one.ticks, strict=True), reverse=True)
     for number, (weight_ns, stack, state, ticks) in enumerate(heaviest):
@@ -148,7 +162,7 @@ def _detailed(one: Slice, place_of: dict[int, int], stacks: Prefix, detail: int)
                 key = state * size + stacks.rest
             weights.setdefault(key, 0)
             samples.setdefault(key, 0)
-        weights[key] += weight_ns // 1000
+        weights[key] += weight_ns // unit.told
         samples[key] += ticks
     return [(key // size, key % size, weights[key], samples[key]) for key in sorted(weights)]
 
