@@ -44,9 +44,10 @@ format: $(CHECKERS)  ## format Python and C++
 	$(BIN)/clang-format -i $(NATIVE)
 
 .PHONY: bench
-bench: build $(TESTERS)  ## the cost of weft beside its peers, on this machine
-	@$(PIP) install --group bench
-	@$(BIN)/python -m benchmarks
+bench: build $(TESTERS)  ## weft beside its peers, on this machine, into docs/bench (QUICK=1: in a few minutes)
+	@$(BIN)/python scripts/setup_tests.py
+	@$(BIN)/python -m benchmarks.install
+	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
 .PHONY: clean
 clean:  ## remove what was built; the cache of test interpreters stays

@@ -1,6 +1,6 @@
-"""What the benchmarks record: target.py COUNTER RUNNING BLOCKED SORTS
+"""What the benchmarks record: target.py COUNTER RUNNING BLOCKED SORTS DEPTH
 
-RUNNING threads compute about 30 frames deep, of which SORTS are called by sorted(); BLOCKED ones wait. The work done so
+RUNNING threads compute DEPTH calls deep, of which SORTS are called by sorted(); BLOCKED ones wait. The work done so
 far is the number at the start of the file COUNTER, as eight bytes in the machine's order. Ends when stdin closes.
 """
 
@@ -13,14 +13,14 @@ import sys
 import threading
 import time
 
-DEPTH = 26  # with the thread's own frames, about 30
-
 
 def main() -> None:
     with open(sys.argv[1], "r+b") as file:  # noqa: PTH123
         counter = mmap.mmap(file.fileno(), 8)
     done = [0] * int(sys.argv[2])
     sorts = int(sys.argv[4])
+    depth = int(sys.argv[5])
+    sys.setrecursionlimit(depth + 1000)
 
     def leaf(x: int) -> int:
         return x + 1
@@ -37,7 +37,7 @@ def main() -> None:
 
     def run(number: int) -> None:
         while True:
-            descend(DEPTH)
+            descend(depth)
             done[number] += 1
             if number == 0:
                 struct.pack_into("=q", counter, 0, sum(done))
@@ -46,7 +46,7 @@ def main() -> None:
         threading.Thread(target=run, args=(number,), daemon=True).start()
     for _ in range(int(sys.argv[3])):
         threading.Thread(target=time.sleep, args=(1e6,), daemon=True).start()
-    print("ready", flush=True)
+    print("{}", flush=True)
     sys.stdin.read()
     os._exit(0)
 

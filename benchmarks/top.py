@@ -1,6 +1,6 @@
 """What watching costs: weft top on a program of several busy threads, in a terminal of 100 by 30.
 
-    python -m benchmarks.top [--python ...] [--seconds 20] [--threads 8] [--collector auto] [--keys 3]
+    python -m benchmarks.top [--seconds 20] [--threads 8] [--collector auto] [--keys 3]
 
 `keys` are pressed before: 3 is the flame graph. Tells what the view and its recorder each use of a core once it has
 started, and what starting cost, which is importing, and reading symbols.
@@ -21,7 +21,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from benchmarks.recorders import running_target
+from benchmarks.programs import newest, running_worker
 
 _START = 8.0  # seconds, until what is there at the beginning has been named
 
@@ -29,13 +29,14 @@ _START = 8.0  # seconds, until what is there at the beginning has been named
 def main() -> None:
     """Measure, and print it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", default=sys.executable, help="the interpreter of the target")
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--threads", type=int, default=8)
     parser.add_argument("--collector", default="auto")
     parser.add_argument("--keys", default="")
     options = parser.parse_args()
-    with running_target(options.python, options.threads, 0, sorts=4) as target:
+    interpreter = newest((3, 13))
+    assert interpreter is not None, "there is no CPython 3.13"
+    with running_worker(interpreter, options.threads, sorts=4) as target:
         leader, follower = pty.openpty()
         fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
         command = [sys.executable, "-m", "weft", "top", "--collector", options.collector, str(target.pid)]

@@ -1,0 +1,313 @@
+"""The recorders that are compared, each run as its users run it, and what one recording of each costs and says."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import weft
+from benchmarks.install import program
+from benchmarks.programs import Interpreter, newest
+from weft import Capture, Profile
+from weft.profile.tables import View
+from weft.sample import FrameKind
+
+Stack = tuple[
+    tuple[str, int], ...
+]  # function and line, root first; what a profiler adds to a stack of Python is left out
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a recording says of itself. None: it does not say."""
+
+    samples: int
+    late: int | None = None
+    lost: int | None = None
+    hold_median_s: float | None = None
+    hold_longest_s: float | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """One recording: what it told, and its cost."""
+
+    told: Told
+    cpu_s: float
+    peak_bytes: int  # of resident memory
+    file_bytes: int
+    stacks: list[tuple[Stack, float]] = field(default_factory=list)  # only if they were asked for, with their weights
+
+
+class PeerFailedError(Exception):
+    """A recording that came to nothing: what the recorder said, in one line."""
+
+
+class Peer(Protocol):
+    """A recorder, with the options that a row is about."""
+
+    name: str
+    good: frozenset[int]  # exit statuses of a recording that went well
+
+    def missing(self, interpreter: Interpreter) -> str:
+        """Why it cannot record programs of this interpreter here, in a few words; "": it can."""
+
+    def version(self) -> str:
+        """Of the program."""
+
+    def command(self, pid: int, rate_hz: int, seconds: float, output: Path) -> list[str]:
+        """The command line of a recording."""
+
+    def told(self, output: Path, said: str) -> Told:
+        """What the recording says; `said`: on stdout and stderr."""
+
+    def stacks(self, output: Path) -> Iterator[tuple[Stack, float]]:
+        """Its stacks of Python frames."""
+
+
+class Weft:
+    """weft record, of Python's frames alone or of native ones too."""
+
+    good = frozenset({0})
+
+    def __init__(self, collector: str, *, native: bool = False) -> None:
+        self.name = f"weft {collector}" + native * " --native"
+        self._options = ["--collector", collector, "--native" if native else "--no-native"]
+        self._takes_root = collector == "bpf"
+
+    def missing(self, interpreter: Interpreter) -> str:
+        """The bpf collector is root's."""
+        return "takes root" if self._takes_root and os.geteuid() else ""
+
+    def version(self) -> str:
+        """Of the package."""
+        return f"weft {weft.__version__}"
+
+    def command(self, pid: int, rate_hz: int, seconds: float, output: Path) -> list[str]:
+        """The command line of a recording."""
+        record = [sys.executable, "-m", "weft", "record", *self._options, "-f", "weft"]
+        return [*record, "-p", str(pid), "-r", str(rate_hz), "-d", str(seconds), "-o", str(output)]
+
+    def told(self, output: Path, said: str) -> Told:
+        """What its account says."""
+        with Capture(output) as capture:
+            account = capture.account()
+            losses = {loss.reason: loss.count for loss in capture.losses()}
+        return Told(
+            samples=account["samples_taken"],
+            late=account["samples_late"],
+            lost=sum(count for reason, count in losses.items() if reason != "late"),
+            hold_median_s=account["hold_ns_median"] / 1e9,
+            hold_longest_s=account["hold_ns_max"] / 1e9,
+            seconds=account["recorded_ns"] / 1e9,
+        )
+
+    def stacks(self, output: Path) -> Iterator[tuple[Stack, float]]:
+        """What it saw running, by time."""
+        with Capture(output) as capture:
+            profile = Profile.from_capture(capture, View(all_frames=True))
+        for total in profile.totals:
+            frames = [profile.frames[frame] for frame in profile.stacks.path(total.stack)]
+            yield tuple((each.function, each.line) for each in frames if each.kind is FrameKind.PYTHON), total.weight_ns
+
+
+class PySpy:
+    """py-spy record: blocking, as it is by default, or not."""
+
+    good = frozenset({0})
+
+    def __init__(self, *options: str) -> None:
+        self.name = " ".join(["py-spy", *options])
+        self._options = options
+        self._program = program("py-spy", "py-spy")
+
+    def missing(self, interpreter: Interpreter) -> str:
+        """It knows versions up to 3.13."""
+        if interpreter.minor > (3, 13):
+            return f"knows no {interpreter.minor[0]}.{interpreter.minor[1]}"
+        return "" if self._program.exists() else "is not installed"
+
+    def version(self) -> str:
+        """As it says."""
+        return _first_line(self._program, "--version")
+
+    def command(self, pid: int, rate_hz: int, seconds: float, output: Path) -> list[str]:
+        """The command line of a recording; its durations are whole seconds."""
+        how = ["-r", str(rate_hz), "-d", str(max(1, round(seconds))), "-f", "raw", "-o", str(output)]
+        return [str(self._program), "record", "-p", str(pid), *how, *self._options]
+
+    def told(self, output: Path, said: str) -> Told:
+        """Samples are the counts of its stacks."""
+        errors = re.search(r"Errors: (\d+)", said)
+        samples = sum(count for _, count in self.stacks(output))
+        return Told(samples=round(samples), lost=int(errors[1]) if errors else None)
+
+    def stacks(self, output: Path) -> Iterator[tuple[Stack, float]]:
+        """A line a stack, its count at the end; the frame `__init__ (__init__)` is CPython's own."""
+        for line in output.read_text(errors="replace").splitlines():
+            text, _, count = line.rpartition(" ")
+            found = [re.fullmatch(r"(.*) \((.*):(\d+)\)", part) for part in text.split(";")]
+            yield tuple((each[1], int(each[3])) for each in found if each), float(count)
+
+
+class Austin:
+    """Austin, in its default mode of wall time; its frames are `file:function:line`."""
+
+    name = "austin"
+    good = frozenset({0, 254})  # 254 where the time is up
+
+    def __init__(self) -> None:
+        self._program = program("austin", "austin")
+        # Built for glibc 2.38: on a machine with an older one it runs by the loader of the chroot that tests use.
+        chroot = next((each.chroot for each in (newest((3, 15)),) if each), None)
+        libraries = chroot / "usr/lib/x86_64-linux-gnu" if chroot else Path("/")
+        loader = libraries / "ld-linux-x86-64.so.2"
+        self._command = [str(self._program)]
+        if not self._runs() and loader.exists():
+            self._command = [str(loader), "--library-path", str(libraries), str(self._program)]
+
+    def missing(self, interpreter: Interpreter) -> str:
+        """It reads the program's files under their names in the program, and knows versions up to 3.14."""
+        if interpreter.chroot is not None or interpreter.minor > (3, 14):
+            return "finds no Python in a chroot" if interpreter.chroot else "knows no 3.15"
+        return "" if self._runs() else "does not run here"
+
+    def version(self) -> str:
+        """As it says."""
+        return _first_line(*self._command, "--version")
+
+    def command(self, pid: int, rate_hz: int, seconds: float, output: Path) -> list[str]:
+        """The command line of a recording; its durations are whole seconds."""
+        how = ["-i", str(1_000_000 // rate_hz), "-x", str(max(1, round(seconds))), "-o", str(output)]
+        return [*self._command, *how, "-p", str(pid)]
+
+    def told(self, output: Path, said: str) -> Told:
+        """At the end of its file: so many errors of so many samples, so many of them late."""
+        text = self._text(output)
+        errors, late = (re.search(rf"^# {word}: (\d+)/(\d+)", text, re.MULTILINE) for word in ("errors", "saturation"))
+        if not errors or not late:
+            raise PeerFailedError("its file has no account at its end")
+        return Told(samples=int(errors[2]) - int(errors[1]), late=int(late[1]), lost=int(errors[1]))
+
+    def stacks(self, output: Path) -> Iterator[tuple[Stack, float]]:
+        """By time in us. A frame in line 0 is CPython's own."""
+        for line in self._text(output).splitlines():
+            if line.startswith("P"):
+                text, _, weight = line.rpartition(" ")
+                yield _of_places(text.split(";")[2:]), float(weight)
+
+    def _text(self, output: Path) -> str:
+        with tempfile.NamedTemporaryFile("r", errors="replace") as file:
+            mojo2austin = program("austin", "mojo2austin")
+            subprocess.run([str(mojo2austin), str(output), file.name], check=True, capture_output=True)
+            return file.read()
+
+    def _runs(self) -> bool:
+        try:
+            return subprocess.run([*self._command, "--version"], check=False, capture_output=True).returncode == 0
+        except OSError:
+            return False
+
+
+class Tachyon:
+    """CPython 3.15's own sampler, of all threads; in the same chroot and mount namespace as the program."""
+
+    good = frozenset({0})
+
+    def __init__(self, *options: str) -> None:
+        self.name = " ".join(["profiling.sampling", *options])
+        self._options = options
+
+    def missing(self, interpreter: Interpreter) -> str:
+        """It is a part of 3.15, and records that version only."""
+        if interpreter.minor != (3, 15):
+            return "records 3.15 only"
+        return "" if interpreter.chroot is None or os.geteuid() == 0 else "takes root, in the chroot that has 3.15"
+
+    def version(self) -> str:
+        """That of its interpreter."""
+        interpreter = newest((3, 15))
+        return f"profiling.sampling of {interpreter.name}" if interpreter else ""
+
+    def command(self, pid: int, rate_hz: int, seconds: float, output: Path) -> list[str]:
+        """The command line of a recording."""
+        interpreter = newest((3, 15))
+        assert interpreter is not None
+        enter = ["nsenter", f"--mount=/proc/{pid}/ns/mnt"] if interpreter.chroot else []
+        how = ["-a", "--collapsed", "-r", str(rate_hz), "-d", str(round(seconds)), "-o", interpreter.inside(output)]
+        return [*enter, *interpreter.command, "-m", "profiling.sampling", "attach", *how, *self._options, str(pid)]
+
+    def told(self, output: Path, said: str) -> Told:
+        """Samples are those in its file; its rate of errors, in percent, is of all that it tried."""
+        tried, errors = re.search(r"Captured (\d+) samples", said), re.search(r"Error rate: ([\d.]+)", said)
+        if not tried:
+            raise PeerFailedError(f"it does not say how many samples it took: {said}")
+        missed = re.search(r"[Mm]issed samples: (\d+)", said)
+        lost = round(int(tried[1]) * float(errors[1]) / 100) if errors else 0
+        return Told(
+            samples=round(sum(count for _, count in self.stacks(output))),
+            lost=lost,
+            late=int(missed[1]) if missed else None,
+        )
+
+    def stacks(self, output: Path) -> Iterator[tuple[Stack, float]]:
+        """A line a stack: `tid:N;file:function:line;... count`."""
+        for line in output.read_text(errors="replace").splitlines():
+            text, _, count = line.rpartition(" ")
+            yield _of_places(text.split(";")[1:]), float(count)
+
+
+def _of_places(parts: list[str]) -> Stack:
+    """Frames as `file:function:line`; others are marks, and those without a line CPython's own."""
+    found = [re.fullmatch(r"(.*):([^:]*):(-?\d+)", part) for part in parts]
+    return tuple((each[2], int(each[3])) for each in found if each and int(each[3]) > 0)
+
+
+def _first_line(*command: str | Path) -> str:
+    run = subprocess.run([str(part) for part in command], check=False, capture_output=True, text=True)
+    return (run.stdout or run.stderr).strip().partition("\n")[0]
+
+
+# pip compiles what it installs. An editable weft compiles itself when it first runs, unless the environment forbids it.
+_INSTALLED = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
+class Recording:
+    """A recorder at work; `finish` waits for its end."""
+
+    def __init__(self, peer: Peer, interpreter: Interpreter, pid: int, rate_hz: int, seconds: float) -> None:
+        self._peer = peer
+        self._folder = tempfile.TemporaryDirectory(dir=interpreter.chroot and interpreter.chroot / "tmp")
+        self._output = Path(self._folder.name) / "recording"
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115  (closed by finish)
+        self._process = subprocess.Popen(
+            peer.command(pid, rate_hz, seconds, self._output), env=_INSTALLED, stdout=self._said, stderr=self._said
+        )
+
+    def finish(self, *, stacks: bool = False) -> Run:
+        """Its cost is that of the whole process, user and system (wait4(2)). PeerFailedError."""
+        _, status, usage = os.wait4(self._process.pid, 0)
+        self._process.returncode = os.waitstatus_to_exitcode(status)
+        self._said.seek(0)
+        said = self._said.read().decode(errors="replace")
+        self._said.close()
+        if self._process.returncode not in self._peer.good or not self._output.exists():
+            why = said.strip().rpartition("\n")[2]
+            raise PeerFailedError(f"ended with {self._process.returncode}: {why}")
+        run = Run(
+            self._peer.told(self._output, said),
+            usage.ru_utime + usage.ru_stime,
+            usage.ru_maxrss * 1024,
+            self._output.stat().st_size,
+            list(self._peer.stacks(self._output)) if stacks else [],
+        )
+        self._folder.cleanup()
+        return run
