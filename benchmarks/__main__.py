@@ -31,7 +31,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="weft and its peers, side by side.")
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}; all by default")
     parser.add_argument("--seconds", type=float, default=6, help="of one recording")
-    parser.add_argument("--rounds", type=int, default=5, help="recordings of each kind")
+    parser.add_argument("--rounds", type=int, default=3, help="recordings of each kind")
     parser.add_argument("--quick", action="store_true", help="in a few minutes, and less sure")
     options = parser.parse_args()
     if unknown := set(options.rows) - ROWS.keys():

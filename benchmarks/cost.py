@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from statistics import median
 
-from benchmarks.peers import Austin, Peer, PySpy, Recording, Run, Tachyon, Weft
-from benchmarks.programs import Interpreter, newest, running_worker
+from interpreters import Interpreter
+
+from benchmarks.peers import Austin, Peer, PeerFailedError, PySpy, Recording, Run, Tachyon, Weft
+from benchmarks.programs import Worker, newest, running_worker
 from benchmarks.results import Row, Settings, micros, spread, told
 
 RATE_HZ = 1000
+BUSY = "descend"  # the function of the thread that computes
 WARM_UP_S = 1.5  # a recorder's start is over by then
 HOUR_S = 3600
 SORTS = 4  # about 30 native frames in 3.13
@@ -51,82 +55,98 @@ def compare(title: str, peers: Sequence[Peer], interpreter: Interpreter, setting
     A virtual machine's speed may change by a third from one second to the next, and the slow-down with it. The share of
     the time for which the target was not on a CPU does not; it leaves out what interrupts and cold caches cost.
     """
-    able = [peer for peer in peers if not peer.missing(interpreter)]
-    short: dict[str, list[Run]] = {peer.name: [] for peer in able}
-    long: dict[str, list[Run]] = {peer.name: [] for peer in able}
-    work: dict[str, list[float]] = {peer.name: [] for peer in able}
-    off_cpu: dict[str, list[float]] = {peer.name: [] for peer in able}
+    row = Row(title, COLUMNS, missing={peer.name: why for peer in peers if (why := peer.missing(interpreter))})
+    seen = {peer: Rounds() for peer in peers if peer.name not in row.missing}
     with running_worker(interpreter, sorts=sorts) as worker:
         for _ in range(settings.rounds):
-            for peer in able:
+            for peer, rounds in list(seen.items()):
                 settings.progress(f"{title}: {peer.name}")
-                short[peer.name].append(Recording(peer, interpreter, worker.pid, RATE_HZ, 1).finish())
-                before = worker.speed(settings.seconds / 2)
-                recording = Recording(peer, interpreter, worker.pid, RATE_HZ, round(settings.seconds + WARM_UP_S))
-                worker.speed(WARM_UP_S)
-                under = worker.speed(settings.seconds - 1)
-                long[peer.name].append(recording.finish())
-                after = worker.speed(settings.seconds / 2)
-                work[peer.name].append(1 - 2 * under.work / (before.work + after.work))
-                off_cpu[peer.name].append((before.cpu_s + after.cpu_s) / 2 - under.cpu_s)
-    row = Row(title, COLUMNS)
-    for peer in peers:
-        if why := peer.missing(interpreter):
-            row.missing[peer.name] = why
-            continue
-        runs = long[peer.name]
-        row.add(
-            peer.name,
-            cells(short[peer.name], runs, work[peer.name], off_cpu[peer.name]),
-            {
-                "cpu_us_a_sample": [run.cpu_s / max(run.told.samples, 1) * 1e6 for run in runs],
-                "marginal_cpu_us": [marginal_us(*pair) for pair in zip(short[peer.name], runs, strict=True)],
-                "slowed": work[peer.name],
-                "off_cpu": off_cpu[peer.name],
-                "hold_median_us": [(run.told.hold_median_s or 0) * 1e6 for run in runs],
-                "peak_bytes": [run.peak_bytes for run in runs],
-                "samples": [run.told.samples for run in runs],
-            },
-        )
-    add_ratios(row, able, short, long)
+                try:
+                    rounds.measure(peer, interpreter, worker, settings.seconds)
+                except PeerFailedError as error:
+                    row.missing[peer.name] = str(error)
+                    del seen[peer]
+    for peer, rounds in seen.items():
+        row.add(peer.name, rounds.cells(), rounds.measured())
+    for peer in seen:
+        for other in seen:
+            if isinstance(peer, Weft) and not isinstance(other, Weft):
+                pairs = zip(seen[peer].marginal_us(), seen[other].marginal_us(), strict=True)
+                ratios = spread([one / another for one, another in pairs], "")
+                row.notes.append(f"One more sample of {peer.name} takes {ratios} of the CPU of one of {other.name}.")
     return row
 
 
-def cells(short: list[Run], long: list[Run], work: list[float], off_cpu: list[float]) -> list[str]:
-    """One recorder's, in the order of COLUMNS: medians, with ranges where it matters."""
-    return [
-        spread([run.cpu_s / max(run.told.samples, 1) * 1e6 for run in long], "µs"),
-        spread([marginal_us(*pair) for pair in zip(short, long, strict=True)], "µs"),
-        spread([100 * each for each in work], "%"),
-        spread([100 * each for each in off_cpu], "%"),
-        micros([run.told.hold_median_s for run in long]),
-        micros([run.told.hold_longest_s for run in long]),
-        f"{median(run.peak_bytes for run in long) / 1e6:.0f} MB",
-        f"{median(run.told.samples for run in long):,.0f}",
-        told(long[-1].told.late),
-        told(long[-1].told.lost),
-    ]
+@dataclass
+class Rounds:
+    """What one recorder cost, and its target lost, in each round."""
+
+    short: list[Run] = field(default_factory=list)
+    long: list[Run] = field(default_factory=list)
+    work: list[float] = field(default_factory=list)  # the share of its work that the target lost
+    off_cpu: list[float] = field(default_factory=list)  # and of the time that it had a CPU
+
+    def measure(self, peer: Peer, interpreter: Interpreter, worker: Worker, seconds: float) -> None:
+        """One more round. PeerFailedError."""
+        short = Recording(peer, interpreter, worker.pid, RATE_HZ, 1).finish(stacks=True)
+        before = worker.speed(seconds / 2)
+        recording = Recording(peer, interpreter, worker.pid, RATE_HZ, round(seconds + WARM_UP_S))
+        worker.speed(WARM_UP_S)
+        under = worker.speed(seconds - 1)
+        long = recording.finish(stacks=True)
+        after = worker.speed(seconds / 2)
+        self.short.append(short)
+        self.long.append(long)
+        self.work.append(1 - 2 * under.work / (before.work + after.work))
+        self.off_cpu.append((before.cpu_s + after.cpu_s) / 2 - under.cpu_s)
+
+    def cpu_us(self) -> list[float]:
+        """The CPU time of a sample, start and all."""
+        return [run.cpu_s / max(samples_of(run), 1) * 1e6 for run in self.long]
+
+    def marginal_us(self) -> list[float]:
+        """The CPU time of one more sample."""
+        return [marginal_us(*pair) for pair in zip(self.short, self.long, strict=True)]
+
+    def cells(self) -> list[str]:
+        """In the order of COLUMNS: medians, with ranges where it matters."""
+        last = self.long[-1].told
+        return [
+            spread(self.cpu_us(), "µs"),
+            spread(self.marginal_us(), "µs"),
+            spread([100 * each for each in self.work], "%"),
+            spread([100 * each for each in self.off_cpu], "%"),
+            micros([run.told.hold_median_s for run in self.long]),
+            micros([run.told.hold_longest_s for run in self.long]),
+            f"{median(run.peak_bytes for run in self.long) / 1e6:.0f} MB",
+            f"{median(samples_of(run) for run in self.long):,.0f}",
+            told(last.late),
+            told(last.lost),
+        ]
+
+    def measured(self) -> dict[str, list[float]]:
+        """Every figure."""
+        return {
+            "cpu_us_a_sample": self.cpu_us(),
+            "marginal_cpu_us": self.marginal_us(),
+            "slowed": self.work,
+            "off_cpu": self.off_cpu,
+            "hold_median_us": [run.told.hold_median_s * 1e6 for run in self.long if run.told.hold_median_s is not None],
+            "peak_bytes": [run.peak_bytes for run in self.long],
+            "samples": [samples_of(run) for run in self.long],
+        }
+
+
+def samples_of(run: Run) -> float:
+    """How often it saw the thread that computes: some count those that wait, too."""
+    whole = sum(weight for _, weight in run.stacks)
+    busy = sum(weight for stack, weight in run.stacks if any(function.endswith(BUSY) for function, _ in stack))
+    return run.told.samples * busy / whole if whole else 0
 
 
 def marginal_us(short: Run, long: Run) -> float:
     """The CPU time of one more sample, in µs: the cost of the start is in both, and falls out."""
-    return (long.cpu_s - short.cpu_s) / max(long.told.samples - short.told.samples, 1) * 1e6
-
-
-def add_ratios(row: Row, peers: list[Peer], short: dict[str, list[Run]], long: dict[str, list[Run]]) -> None:
-    """The CPU per sample of each weft as a part of each other's: of rounds, so that what else runs falls on both."""
-
-    def costs(peer: Peer) -> list[float]:
-        return [marginal_us(*pair) for pair in zip(short[peer.name], long[peer.name], strict=True)]
-
-    own = [peer for peer in peers if isinstance(peer, Weft)]
-    for peer in own:
-        for other in peers:
-            if other not in own:
-                ratios = [one / another for one, another in zip(costs(peer), costs(other), strict=True)]
-                row.notes.append(
-                    f"One more sample of {peer.name} takes {spread(ratios, '')} of the CPU of one of {other.name}."
-                )
+    return (long.cpu_s - short.cpu_s) / max(samples_of(long) - samples_of(short), 1) * 1e6
 
 
 def rates(settings: Settings) -> list[Row]:
@@ -172,12 +192,13 @@ def growth(settings: Settings) -> list[Row]:
         settings.progress(f"{row.title}: {name}")
         with running_worker(python, running, blocked, depth=depth) as worker:
             runs = [
-                Recording(peer, python, worker.pid, RATE_HZ, length).finish() for length in (1, 1 + settings.seconds)
+                Recording(peer, python, worker.pid, RATE_HZ, length).finish(stacks=True)
+                for length in (1, 1 + settings.seconds)
             ]
-        us, peak, samples = marginal_us(*runs), runs[1].peak_bytes, runs[1].told.samples
+        us, peak, samples = marginal_us(*runs), runs[1].peak_bytes, samples_of(runs[1])
         row.add(
             name,
-            [f"{us:.1f} µs", f"{peak / 1e6:.0f} MB", f"{samples:,}"],
+            [f"{us:.1f} µs", f"{peak / 1e6:.0f} MB", f"{samples:,.0f}"],
             {"marginal_cpu_us": [us], "peak_bytes": [peak]},
         )
     row.notes.append(file_size(python, settings))

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from interpreters import CACHE
 
 ENVIRONMENTS = CACHE / "bench"

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from interpreters import Interpreter
+
 import weft
 from benchmarks.install import program
-from benchmarks.programs import Interpreter, newest
+from benchmarks.programs import newest
 from weft import Capture, Profile
 from weft.profile.tables import View
 from weft.sample import FrameKind
@@ -296,18 +298,16 @@ class Recording:
         """Its cost is that of the whole process, user and system (wait4(2)). PeerFailedError."""
         _, status, usage = os.wait4(self._process.pid, 0)
         self._process.returncode = os.waitstatus_to_exitcode(status)
-        self._said.seek(0)
-        said = self._said.read().decode(errors="replace")
-        self._said.close()
-        if self._process.returncode not in self._peer.good or not self._output.exists():
-            why = said.strip().rpartition("\n")[2]
-            raise PeerFailedError(f"ended with {self._process.returncode}: {why}")
-        run = Run(
-            self._peer.told(self._output, said),
-            usage.ru_utime + usage.ru_stime,
-            usage.ru_maxrss * 1024,
-            self._output.stat().st_size,
-            list(self._peer.stacks(self._output)) if stacks else [],
-        )
-        self._folder.cleanup()
-        return run
+        with self._folder, self._said:
+            self._said.seek(0)
+            said = self._said.read().decode(errors="replace")
+            if self._process.returncode not in self._peer.good or not self._output.exists():
+                why = said.strip().rpartition("\n")[2]
+                raise PeerFailedError(f"ended with {self._process.returncode}: {why}")
+            return Run(
+                self._peer.told(self._output, said),
+                usage.ru_utime + usage.ru_stime,
+                usage.ru_maxrss * 1024,
+                self._output.stat().st_size,
+                list(self._peer.stacks(self._output)) if stacks else [],
+            )

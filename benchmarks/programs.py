@@ -6,14 +6,12 @@ import contextlib
 import mmap
 import shutil
 import struct
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from interpreters import Interpreter, all_interpreters
 from running import TARGETS, Target, target_env
 

@@ -8,7 +8,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
@@ -38,11 +38,11 @@ class Row:
     title: str
     columns: Sequence[str]
     lines: dict[str, list[str]] = field(default_factory=dict)
-    measured: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    measured: dict[str, Mapping[str, Sequence[float]]] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)  # who could not be measured, and why
     notes: list[str] = field(default_factory=list)
 
-    def add(self, name: str, cells: list[str], measured: dict[str, list[float]]) -> None:
+    def add(self, name: str, cells: list[str], measured: Mapping[str, Sequence[float]]) -> None:
         """A line."""
         assert len(cells) == len(self.columns)
         self.lines[name] = cells

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 
-from benchmarks.peers import Austin, Peer, PeerFailedError, PySpy, Recording, Tachyon, Weft
-from benchmarks.programs import TARGETS, Interpreter, newest, running_program
-from benchmarks.results import Row, Settings, told
-
-sys.path.insert(0, str(TARGETS.parent / "truth"))
+from interpreters import Interpreter
+from running import TARGETS
 from storm_grammar import violation
+
+from benchmarks.peers import Austin, Peer, PeerFailedError, PySpy, Recording, Stack, Tachyon, Weft
+from benchmarks.programs import newest, running_program
+from benchmarks.results import Row, Settings, told
 
 RATE_HZ = 1000
 KINDS = ("loop", "calls", "c_code")
@@ -36,7 +36,7 @@ def storm(settings: Settings) -> list[Row]:
     for interpreter, peers in groups():
         row = Row(
             f"Impossible stacks: a storm of short calls at 1 kHz, {interpreter.name}",
-            ("samples", "impossible", "lost", "late"),
+            ("samples", "impossible", "empty", "lost", "late"),
         )
         for peer in peers:
             if why := peer.missing(interpreter):
@@ -51,13 +51,32 @@ def storm(settings: Settings) -> list[Row]:
                 row.missing[peer.name] = str(error)
                 continue
             whole = sum(weight for _, weight in run.stacks)
-            wrong = sum(weight for stack, weight in run.stacks if violation(stack))
-            share = wrong / whole if whole else float("nan")
-            cells = [f"{run.told.samples:,}", _percent(share), told(run.told.lost), told(run.told.late)]
-            row.add(peer.name, cells, {"samples": [run.told.samples], "impossible_share": [share]})
-        row.notes.append("Impossible: the part of what was recorded whose stack the program's call tree does not have.")
+            empty, wrong = (part / whole for part in judged(run.stacks)) if whole else (float("nan"), float("nan"))
+            cells = [
+                f"{run.told.samples:,}",
+                _percent(wrong),
+                _percent(empty),
+                told(run.told.lost),
+                told(run.told.late),
+            ]
+            measured: dict[str, list[float]] = {
+                "samples": [run.told.samples],
+                "impossible_share": [wrong],
+                "empty_share": [empty],
+            }
+            row.add(peer.name, cells, measured)
+        row.notes.append(
+            "Impossible: the part of what was recorded whose stack the program's call tree does not have. Empty: shown "
+            "without any frame. Lost and late: samples that the recorder itself tells so."
+        )
         rows.append(row)
     return rows
+
+
+def judged(stacks: list[tuple[Stack, float]]) -> tuple[float, float]:
+    """The weight of stacks without a frame, and of those that cannot be."""
+    empty = sum(weight for stack, weight in stacks if not stack)
+    return empty, sum(weight for stack, weight in stacks if stack and violation(stack))
 
 
 def shares(settings: Settings) -> list[Row]:
@@ -111,7 +130,7 @@ def chance_of(samples: int) -> float:
     return 100 * (2 / 9 / max(samples, 1)) ** 0.5
 
 
-def _weight_in(kind: str, stacks: list[tuple[tuple[tuple[str, int], ...], float]]) -> float:
+def _weight_in(kind: str, stacks: list[tuple[Stack, float]]) -> float:
     return sum(weight for stack, weight in stacks if any(function == kind for function, _ in stack))
 
 

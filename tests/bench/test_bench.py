@@ -1,0 +1,91 @@
+"""The bench's judges and readers: what is wrong is found, chance is not told as error, and peers' files are read."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from running import TARGETS
+
+from benchmarks.install import main as install
+from benchmarks.peers import Austin, Peer, PeerFailedError, PySpy, Recording, Tachyon, Weft
+from benchmarks.programs import newest, running_program
+from benchmarks.results import Row, spread
+from benchmarks.truth import KINDS, SIGMAS, chance_of, errors_of, judged
+
+SECONDS = 2
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: Weft("ptrace"), lambda: Weft("bpf", native=True), PySpy, Austin, Tachyon],
+    ids=["ptrace", "bpf", "py-spy", "austin", "profiling.sampling"],
+)  # fmt: skip
+def test_a_peers_recording_is_read(make: Callable[[], Peer]) -> None:
+    """GIVEN a program with three functions that take turns THEN each peer's file has them, called by the module."""
+    install()
+    peer = make()
+    for interpreter in filter(None, (newest((3, 13)), newest((3, 15)))):
+        if peer.missing(interpreter):
+            continue
+        with running_program(interpreter, TARGETS / "shares.py", 60, *KINDS) as target:
+            run = Recording(peer, interpreter, target.pid, 500, SECONDS).finish(stacks=True)
+        assert run.told.samples > 50
+        assert run.cpu_s > 0
+        assert run.peak_bytes > 1 << 20
+        for kind in KINDS:
+            seen = [stack for stack, _ in run.stacks if any(function == kind for function, _ in stack)]
+            assert seen, kind
+            assert all(stack[0][0] == "<module>" and stack[0][1] > 0 for stack in seen)
+        return
+    pytest.skip(f"{peer.name} runs nowhere here: {peer.missing(interpreter)}")
+
+
+def test_a_recording_that_fails() -> None:
+    """GIVEN a process that is not there THEN that is an error with the recorder's own words, and no empty result."""
+    interpreter = newest((3, 13)) or newest((3, 11))
+    assert interpreter
+    with pytest.raises(PeerFailedError, match="no process has the PID"):
+        Recording(Weft("ptrace"), interpreter, 2**22 - 1, 100, 1).finish()
+
+
+def test_torn_stacks_are_found() -> None:
+    """GIVEN stacks of a storm, one of them without its root, one empty THEN each counts as what it is."""
+    interpreter = newest((3, 13)) or newest((3, 11))
+    assert interpreter
+    with running_program(interpreter, TARGETS / "storm.py", 60) as target:
+        run = Recording(Weft("ptrace"), interpreter, target.pid, 1000, 1).finish(stacks=True)
+    assert judged(run.stacks) == (0, 0)
+    deep = next(stack for stack, _ in run.stacks if len(stack) > 5)
+    assert judged([*run.stacks, (deep[3:], 7.0), ((), 5.0)]) == (5, 7)
+
+
+def test_chance_is_no_error() -> None:
+    """GIVEN samples that fall at random into three thirds THEN hardly a share is off by more than chance."""
+    random, samples, beyond = Random(5), 3000, 0
+    for _ in range(200):
+        seen = dict.fromkeys(KINDS, 0.0)
+        for _ in range(samples):
+            seen[random.choice(KINDS)] += 1
+        errors = errors_of(seen, dict.fromkeys(KINDS, 1.0))
+        beyond += any(abs(error) > SIGMAS * chance_of(samples) for error in errors.values())
+    assert beyond <= 6  # 3 standard deviations: 0.8 % of 200, and as much again and again
+    errors = errors_of({"loop": 40, "calls": 30, "c_code": 30}, dict.fromkeys(KINDS, 2.0))
+    assert errors == pytest.approx({"loop": 100 / 15, "calls": -100 / 30, "c_code": -100 / 30})
+    assert abs(errors["loop"]) > SIGMAS * chance_of(samples)
+
+
+def test_the_table() -> None:
+    """What was not measured is told beside what was; a range has both of its ends."""
+    row = Row("Title", ("one", "two"))
+    row.add("weft", ["1", spread([3, 1, 2], "µs")], {"one": [1.0]})
+    row.missing["other"] = "takes root"
+    assert row.markdown() == (
+        "## Title\n\n|  | one | two |\n| --- | ---: | ---: |\n| weft | 1 | 2.0 (1.0 to 3.0) µs |\n\n"
+        "- other was not measured: it takes root.\n"
+    )
+    assert spread([0.07], "") == "0.070"
