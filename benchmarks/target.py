@@ -42,10 +42,11 @@ def main() -> None:
             if number == 0:
                 struct.pack_into("=q", counter, 0, sum(done))
 
-    for number in range(int(sys.argv[2])):
-        threading.Thread(target=run, args=(number,), daemon=True).start()
+    # First those that wait: beside threads that compute, each would need its turn of the GIL before it can.
     for _ in range(int(sys.argv[3])):
         threading.Thread(target=time.sleep, args=(1e6,), daemon=True).start()
+    for number in range(int(sys.argv[2])):
+        threading.Thread(target=run, args=(number,), daemon=True).start()
     print("{}", flush=True)
     sys.stdin.read()
     os._exit(0)

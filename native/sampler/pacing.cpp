@@ -19,6 +19,7 @@ namespace {
 constexpr std::uint64_t kMillisecond = 1'000'000;
 constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kMaxPause = 100 * kMillisecond;
+constexpr std::uint64_t kLongestRest = kSecond;  // between two looks at a thread that stands still
 constexpr std::uint64_t kRestPeriods = 8;
 
 bool is_refusal(int error) { return error == EACCES || error == EPERM || error == ENOSYS; }
@@ -98,7 +99,7 @@ void Sampler::check(SampledThread& thread, std::uint64_t now_ns, std::uint64_t m
     }
     if (thread.blocked && *thread.blocked == stat) {
         thread.timeline.still_standing(now_ns);
-        thread.next_check_ns = now_ns + std::clamp((now_ns - thread.blocked_ns) / 10, period_ns_, kMaxPause);
+        thread.next_check_ns = now_ns + std::clamp((now_ns - thread.blocked_ns) / 10, period_ns_, kLongestRest);
         return;
     }
     thread.blocked.reset();
