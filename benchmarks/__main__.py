@@ -1,7 +1,7 @@
 """weft and its peers, side by side: python -m benchmarks [ROW ...]
 
 The machine should have nothing else to do. Recorders take turns on one program, so that what else it does falls on all
-alike; results are written to docs/bench after each row.
+alike. All rows together are written to docs/bench, table by table; some rows alone are only printed.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from benchmarks.cost import cost, growth, rates
 from benchmarks.peers import Austin, Peer, PySpy, Tachyon, Weft
 from benchmarks.results import Machine, Row, Settings, remember, write
 from benchmarks.truth import shares, storm
 
-ROWS: dict[str, Callable[[Settings], list[Row]]] = {
+ROWS: dict[str, Callable[[Settings], Iterator[Row]]] = {
     "storm": storm,
     "shares": shares,
     "cost": cost,
@@ -38,17 +38,21 @@ def main() -> None:
         parser.error(f"no such row: {', '.join(sorted(unknown))}")
     settings = QUICK if options.quick else Settings(options.seconds, options.rounds, quick=False)
     peers: list[Peer] = [Weft("ptrace"), PySpy(), Austin(), Tachyon()]
-    command = "make bench QUICK=1" if options.quick else "make bench"
+    command = " ".join(["python -m benchmarks", *sys.argv[1:]])
     machine = Machine.here(command, [peer.version() for peer in peers])
     if os.getloadavg()[0] > 1:
         print("bench: the machine is busy: only ratios mean something, and they not much", file=sys.stderr)
     rows: list[Row] = []
-    for name in options.rows or ROWS:
-        for row in ROWS[name](settings):
-            rows.append(row)
-            print(row.markdown(), flush=True)
-            write(machine, rows)
-    remember(machine, rows)
+    try:
+        for name in options.rows or ROWS:
+            for row in ROWS[name](settings):
+                rows.append(row)
+                print(row.markdown(), flush=True)
+                if not options.rows:
+                    write(machine, rows)
+    finally:
+        if not options.rows:
+            remember(machine, rows)
 
 
 main()

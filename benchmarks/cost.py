@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
 from interpreters import Interpreter
 
-from benchmarks.peers import Austin, Peer, PeerFailedError, PySpy, Recording, Run, Tachyon, Weft
+from benchmarks.peers import Austin, Peer, PySpy, Recording, Run, Tachyon, Weft
 from benchmarks.programs import Worker, newest, running_worker
 from benchmarks.results import Row, Settings, micros, spread, told
 
@@ -33,20 +33,17 @@ COLUMNS = (
 )
 
 
-def cost(settings: Settings) -> list[Row]:
+def cost(settings: Settings) -> Iterator[Row]:
     """One busy thread, 30 frames deep, at 1 kHz, under each recorder in turn."""
-    python, own = newest((3, 13)), newest((3, 15))
-    rows = []
-    if python:
+    if python := newest((3, 13)):
         title = f"Cost at 1 kHz: one busy thread, 30 Python frames, {python.name}"
-        rows.append(compare(title, (*WEFT, PySpy(), Austin()), python, settings))
+        yield compare(title, (*WEFT, PySpy(), Austin()), python, settings)
         title = f"Cost at 1 kHz: 30 Python and 30 native frames, {python.name}"
         native = (Weft("ptrace", native=True), Weft("bpf", native=True), PySpy("--native"))
-        rows.append(compare(title, native, python, settings, sorts=SORTS))
-    if own:
+        yield compare(title, native, python, settings, sorts=SORTS)
+    if own := newest((3, 15)):
         title = f"Cost at 1 kHz: one busy thread, 30 Python frames, {own.name}"
-        rows.append(compare(title, (*WEFT, Tachyon(), Tachyon("--blocking")), own, settings))
-    return rows
+        yield compare(title, (*WEFT, Tachyon(), Tachyon("--blocking")), own, settings)
 
 
 def compare(title: str, peers: Sequence[Peer], interpreter: Interpreter, settings: Settings, sorts: int = 0) -> Row:
@@ -55,23 +52,21 @@ def compare(title: str, peers: Sequence[Peer], interpreter: Interpreter, setting
     A virtual machine's speed may change by a third from one second to the next, and the slow-down with it. The share of
     the time for which the target was not on a CPU does not; it leaves out what interrupts and cold caches cost.
     """
-    row = Row(title, COLUMNS, missing={peer.name: why for peer in peers if (why := peer.missing(interpreter))})
-    seen = {peer: Rounds() for peer in peers if peer.name not in row.missing}
+    row = Row(title, COLUMNS)
+    seen = {peer: Rounds() for peer in peers}
     with running_worker(interpreter, sorts=sorts) as worker:
-        for _ in range(settings.rounds):
-            for peer, rounds in list(seen.items()):
-                settings.progress(f"{title}: {peer.name}")
-                try:
-                    rounds.measure(peer, interpreter, worker, settings.seconds)
-                except PeerFailedError as error:
-                    row.missing[peer.name] = str(error)
-                    del seen[peer]
+        for number in range(settings.rounds):
+            for peer, rounds in seen.items():
+                if len(rounds.long) == number:  # it has not failed before
+                    with row.trying(peer, settings):
+                        rounds.measure(peer, interpreter, worker, settings.seconds)
+    seen = {peer: rounds for peer, rounds in seen.items() if rounds.long}
     for peer, rounds in seen.items():
         row.add(peer.name, rounds.cells(), rounds.measured())
     for peer in seen:
         for other in seen:
             if isinstance(peer, Weft) and not isinstance(other, Weft):
-                pairs = zip(seen[peer].marginal_us(), seen[other].marginal_us(), strict=True)
+                pairs = zip(seen[peer].marginal_us(), seen[other].marginal_us(), strict=False)
                 ratios = spread([one / another for one, another in pairs], "")
                 row.notes.append(f"One more sample of {peer.name} takes {ratios} of the CPU of one of {other.name}.")
     return row
@@ -149,60 +144,49 @@ def marginal_us(short: Run, long: Run) -> float:
     return (long.cpu_s - short.cpu_s) / max(samples_of(long) - samples_of(short), 1) * 1e6
 
 
-def rates(settings: Settings) -> list[Row]:
+def rates(settings: Settings) -> Iterator[Row]:
     """Do high rates hold? What does not is counted."""
     python = newest((3, 13))
     if python is None:
-        return []
-    row = Row(
-        f"Rates: one busy thread, 30 Python frames, {python.name}",
-        ("had", "late", "lost", "CPU of weft", "hold median"),
-    )
+        return
+    title = f"Rates: one busy thread, 30 Python frames, {python.name}"
+    row = Row(title, ("had", "late", "lost", "CPU of weft", "hold median"))
     for peer in WEFT:
-        if why := peer.missing(python):
-            row.missing[peer.name] = why
-            continue
-        with running_worker(python) as worker:
-            for rate_hz in (1000, 5000) if settings.quick else (1000, 2000, 5000, 10_000):
-                settings.progress(f"{row.title}: {peer.name}, {rate_hz} Hz")
+        for rate_hz in (1000, 5000) if settings.quick else (1000, 2000, 5000, 10_000):
+            with row.trying(peer, settings, f", {rate_hz:,} Hz"), running_worker(python) as worker:
                 run = Recording(peer, python, worker.pid, rate_hz, settings.seconds).finish()
-                had = run.told.samples / run.told.seconds
-                cpu = run.cpu_s / run.told.seconds
+                had, cpu = run.told.samples / run.told.seconds, run.cpu_s / run.told.seconds
+                cells = [f"{had:,.0f}/s", told(run.told.late), told(run.told.lost), f"{cpu:.1%}"]
                 held = micros([run.told.hold_median_s])
-                values = [f"{had:,.0f}/s", told(run.told.late), told(run.told.lost), f"{cpu:.1%}", held]
-                row.add(f"{peer.name}, {rate_hz:,} Hz", values, {"had_hz": [had], "cpu_share": [cpu]})
-    return [row]
+                row.add(f"{peer.name}, {rate_hz:,} Hz", [*cells, held], {"had_hz": [had], "cpu_share": [cpu]})
+    row.notes.append("A period is one of the thread's CPU time: what it has to wait for its CPU is no part of it.")
+    yield row
 
 
-def growth(settings: Settings) -> list[Row]:
+def growth(settings: Settings) -> Iterator[Row]:
     """How the cost of weft grows with threads that wait, and with depth; and what an hour takes on disk."""
     python = newest((3, 13))
     if python is None:
-        return []
+        return
     row = Row(f"Growth: at 1 kHz, {python.name}", ("CPU/sample without start", "peak memory", "samples"))
-    peer = WEFT[0]
-    shapes = [
-        (f"2 of {2 + blocked} threads run", 2, blocked, 26)
-        for blocked in ((0, 198) if settings.quick else (0, 198, 998))
-    ]
-    shapes += [
-        (f"{depth:,} frames deep", 1, 0, depth) for depth in ((10, 100) if settings.quick else (10, 100, 1000, 10_000))
-    ]
-    for name, running, blocked, depth in shapes:
-        settings.progress(f"{row.title}: {name}")
-        with running_worker(python, running, blocked, depth=depth) as worker:
-            runs = [
-                Recording(peer, python, worker.pid, RATE_HZ, length).finish(stacks=True)
-                for length in (1, 1 + settings.seconds)
-            ]
-        us, peak, samples = marginal_us(*runs), runs[1].peak_bytes, samples_of(runs[1])
-        row.add(
-            name,
-            [f"{us:.1f} µs", f"{peak / 1e6:.0f} MB", f"{samples:,.0f}"],
-            {"marginal_cpu_us": [us], "peak_bytes": [peak]},
-        )
-    row.notes.append(file_size(python, settings))
-    return [row]
+    waiting = (0, 198) if settings.quick else (0, 198, 998)
+    depths = (10, 100) if settings.quick else (10, 100, 1000, 10_000)
+    shapes = [(f", 2 of {2 + blocked} threads run", 2, blocked, 26) for blocked in waiting]
+    shapes += [(f", {depth:,} frames deep", 1, 0, depth) for depth in depths]
+    for peer in WEFT:
+        for name, running, blocked, depth in shapes:
+            with (
+                row.trying(peer, settings, name),
+                running_worker(python, running, blocked, depth=depth) as worker,
+            ):
+                lengths = (1, 1 + settings.seconds)
+                runs = [Recording(peer, python, worker.pid, RATE_HZ, each).finish(stacks=True) for each in lengths]
+                us, peak = marginal_us(*runs), runs[1].peak_bytes
+                cells = [f"{us:.1f} µs", f"{peak / 1e6:.0f} MB", f"{samples_of(runs[1]):,.0f}"]
+                row.add(peer.name + name, cells, {"marginal_cpu_us": [us], "peak_bytes": [peak]})
+    with row.trying(WEFT[0], settings, ", an hour's file"):
+        row.notes.append(file_size(python, settings))
+    yield row
 
 
 def file_size(python: Interpreter, settings: Settings) -> str:

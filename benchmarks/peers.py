@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,7 +88,7 @@ class Weft:
 
     def missing(self, interpreter: Interpreter) -> str:
         """The bpf collector is root's."""
-        return "takes root" if self._takes_root and os.geteuid() else ""
+        return "it takes root" if self._takes_root and os.geteuid() else ""
 
     def version(self) -> str:
         """Of the package."""
@@ -134,8 +135,8 @@ class PySpy:
     def missing(self, interpreter: Interpreter) -> str:
         """It knows versions up to 3.13."""
         if interpreter.minor > (3, 13):
-            return f"knows no {interpreter.minor[0]}.{interpreter.minor[1]}"
-        return "" if self._program.exists() else "is not installed"
+            return f"it knows no {interpreter.minor[0]}.{interpreter.minor[1]}"
+        return "" if self._program.exists() else "it is not installed"
 
     def version(self) -> str:
         """As it says."""
@@ -179,8 +180,8 @@ class Austin:
     def missing(self, interpreter: Interpreter) -> str:
         """It reads the program's files under their names in the program, and knows versions up to 3.14."""
         if interpreter.chroot is not None or interpreter.minor > (3, 14):
-            return "finds no Python in a chroot" if interpreter.chroot else "knows no 3.15"
-        return "" if self._runs() else "does not run here"
+            return "it finds no Python in a chroot" if interpreter.chroot else "it knows no 3.15"
+        return "" if self._runs() else "it does not run here"
 
     def version(self) -> str:
         """As it says."""
@@ -231,8 +232,8 @@ class Tachyon:
     def missing(self, interpreter: Interpreter) -> str:
         """It is a part of 3.15, and records that version only."""
         if interpreter.minor != (3, 15):
-            return "records 3.15 only"
-        return "" if interpreter.chroot is None or os.geteuid() == 0 else "takes root, in the chroot that has 3.15"
+            return "it records 3.15 only"
+        return "" if interpreter.chroot is None or os.geteuid() == 0 else "it takes root, in the chroot that has 3.15"
 
     def version(self) -> str:
         """That of its interpreter."""
@@ -278,17 +279,27 @@ def _first_line(*command: str | Path) -> str:
     return (run.stdout or run.stderr).strip().partition("\n")[0]
 
 
+def _peak_bytes(pid: int) -> int:
+    """Of resident memory, so far. (wait4's ru_maxrss is that of whoever has started it, if that is more.)"""
+    status = Path(f"/proc/{pid}/status").read_text()
+    found = re.search(r"VmHWM:\s*(\d+) kB", status)  # a process that is ending has none
+    return int(found[1]) * 1024 if found else 0
+
+
 # pip compiles what it installs. An editable weft compiles itself when it first runs, unless the environment forbids it.
 _INSTALLED = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 class Recording:
-    """A recorder at work; `finish` waits for its end."""
+    """A recorder at work; `finish` waits for its end. PeerFailedError: it cannot record this."""
 
     def __init__(self, peer: Peer, interpreter: Interpreter, pid: int, rate_hz: int, seconds: float) -> None:
+        if why := peer.missing(interpreter):
+            raise PeerFailedError(why)
         self._peer = peer
         self._folder = tempfile.TemporaryDirectory(dir=interpreter.chroot and interpreter.chroot / "tmp")
         self._output = Path(self._folder.name) / "recording"
+        self._peak_bytes = 0
         self._said = tempfile.TemporaryFile()  # noqa: SIM115  (closed by finish)
         self._process = subprocess.Popen(
             peer.command(pid, rate_hz, seconds, self._output), env=_INSTALLED, stdout=self._said, stderr=self._said
@@ -296,6 +307,9 @@ class Recording:
 
     def finish(self, *, stacks: bool = False) -> Run:
         """Its cost is that of the whole process, user and system (wait4(2)). PeerFailedError."""
+        while os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+            self._peak_bytes = max(self._peak_bytes, _peak_bytes(self._process.pid))
+            time.sleep(0.05)
         _, status, usage = os.wait4(self._process.pid, 0)
         self._process.returncode = os.waitstatus_to_exitcode(status)
         with self._folder, self._said:
@@ -303,11 +317,11 @@ class Recording:
             said = self._said.read().decode(errors="replace")
             if self._process.returncode not in self._peer.good or not self._output.exists():
                 why = said.strip().rpartition("\n")[2]
-                raise PeerFailedError(f"ended with {self._process.returncode}: {why}")
+                raise PeerFailedError(f"it ended with {self._process.returncode}: {why}")
             return Run(
                 self._peer.told(self._output, said),
                 usage.ru_utime + usage.ru_stime,
-                usage.ru_maxrss * 1024,
+                self._peak_bytes,
                 self._output.stat().st_size,
                 list(self._peer.stacks(self._output)) if stacks else [],
             )

@@ -8,10 +8,13 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
+
+from benchmarks.peers import Peer, PeerFailedError
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "bench"
@@ -31,6 +34,9 @@ class Settings:
         print(f"bench: {what}", file=sys.stderr, flush=True)
 
 
+Measured = Mapping[str, Sequence[float]]  # by what it is, in each round
+
+
 @dataclass
 class Row:
     """A table: lines by their name, as they are read and as they were measured."""
@@ -38,15 +44,24 @@ class Row:
     title: str
     columns: Sequence[str]
     lines: dict[str, list[str]] = field(default_factory=dict)
-    measured: dict[str, Mapping[str, Sequence[float]]] = field(default_factory=dict)
+    measured: dict[str, Measured] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)  # who could not be measured, and why
     notes: list[str] = field(default_factory=list)
 
-    def add(self, name: str, cells: list[str], measured: Mapping[str, Sequence[float]]) -> None:
+    def add(self, name: str, cells: list[str], measured: Measured) -> None:
         """A line."""
         assert len(cells) == len(self.columns)
         self.lines[name] = cells
         self.measured[name] = measured
+
+    @contextmanager
+    def trying(self, peer: Peer, settings: Settings, what: str = "") -> Iterator[None]:
+        """For measuring a peer: of one that cannot, or fails, that is told beneath the table, and the others go on."""
+        settings.progress(f"{self.title}: {peer.name}{what}")
+        try:
+            yield
+        except PeerFailedError as error:
+            self.missing[peer.name + what] = str(error)
 
     def markdown(self) -> str:
         """The table, and what is to be said of it."""
@@ -56,7 +71,7 @@ class Row:
             lines += [_table_line([name, *cells]) for name, cells in self.lines.items()]
             lines.append("")
         lines += [f"- {note}" for note in self.notes]
-        lines += [f"- {name} was not measured: it {why}." for name, why in self.missing.items()]
+        lines += [f"- {name} was not measured: {why}." for name, why in self.missing.items()]
         return "\n".join(lines).rstrip() + "\n"
 
 
@@ -109,7 +124,9 @@ def write(machine: Machine, rows: list[Row]) -> None:
     """All that has been measured so far, as JSON and Markdown."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     document = {"machine": asdict(machine), "rows": [asdict(row) for row in rows]}
-    (FOLDER / "results.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    (FOLDER / "results.json").write_text(
+        json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n", "utf-8"
+    )
     (FOLDER / "README.md").write_text("\n".join([machine.markdown(), *(row.markdown() for row in rows)]), "utf-8")
 
 

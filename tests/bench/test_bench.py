@@ -83,7 +83,7 @@ def test_the_table() -> None:
     """What was not measured is told beside what was; a range has both of its ends."""
     row = Row("Title", ("one", "two"))
     row.add("weft", ["1", spread([3, 1, 2], "µs")], {"one": [1.0]})
-    row.missing["other"] = "takes root"
+    row.missing["other"] = "it takes root"
     assert row.markdown() == (
         "## Title\n\n|  | one | two |\n| --- | ---: | ---: |\n| weft | 1 | 2.0 (1.0 to 3.0) µs |\n\n"
         "- other was not measured: it takes root.\n"
