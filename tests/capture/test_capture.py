@@ -535,3 +535,17 @@ def test_an_error_in_the_recorder_ends_the_capture_properly(tmp_path: Path) -> N
         assert capture.meta["ended"] == "the target is gone"
         assert len(list(capture.processes())) == 1
     assert stat.S_ISREG((tmp_path / "x.weft").stat().st_mode)
+
+
+def test_a_number_that_is_too_large(tmp_path: Path) -> None:
+    """GIVEN a weight of more than 63 bits, a fault of weft's WHEN it is written THEN the error says which it is."""
+    with (
+        pytest.raises(OutputError, match=r"no 64 bits hold \(1, 'unseen', 1, 18446744073709551615\)"),
+        CaptureWriter(tmp_path / "x.weft", {}) as writer,
+    ):
+        writer.set_losses(1, {"unseen": (1, 1)})
+        writer.commit(5)
+        writer.set_losses(1, {"unseen": (1, 2**64 - 1)})
+        writer.commit(6)
+    with Capture(tmp_path / "x.weft") as capture:
+        assert capture.written_ns == 5

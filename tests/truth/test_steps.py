@@ -12,6 +12,7 @@ from running import StartTarget
 from told_process import compile_program, tell_process
 
 STEPS = int(os.environ.get("WEFT_TEST_STEPS", "50000"))
+MOST_RUNS = 5
 
 
 @pytest.fixture(scope="module")
@@ -29,11 +30,16 @@ def test_each_instruction(
     shrink by a frame at their innermost end: no activation that has half begun or ended is taken for what it is not."""
     target = start_target(interpreter, "steps.py")
     command = [step_stacks, str(target.pid), tell_process(target.pid, tmp_path), str(STEPS)]
-    run = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    *wrong, figures = run.stdout.splitlines()
-    assert not wrong
-    steps, whole, changes = (int(words.split()[0]) for words in figures.split(", "))
-    print(f"{interpreter.name}: {figures}")
-    assert steps == STEPS
-    assert whole > 0.9 * STEPS
-    assert changes > STEPS / 5000
+    all_changes = 0
+    for _ in range(MOST_RUNS):  # it may begin in a long stretch of C, where nothing changes
+        run = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        *wrong, figures = run.stdout.splitlines()
+        assert not wrong
+        steps, whole, changes = (int(words.split()[0]) for words in figures.split(", "))
+        print(f"{interpreter.name}: {figures}")
+        assert steps == STEPS
+        assert whole > 0.9 * STEPS
+        all_changes += changes
+        if all_changes > STEPS / 5000:
+            return
+    pytest.fail(f"its stack changed {all_changes} times only")

@@ -256,12 +256,20 @@ class CaptureWriter:
         self._database.execute("BEGIN IMMEDIATE")
         try:
             for statement, rows in batch:
-                self._database.executemany(statement, rows)
+                try:
+                    self._database.executemany(statement, rows)
+                except OverflowError as error:  # a fault of ours: which number it was must not be lost
+                    row = next(filter(_has_too_large, rows), None)
+                    raise OutputError(f"cannot write {self.path}: no 64 bits hold {row} of {statement!r}") from error
             self._database.execute("COMMIT")
         except BaseException:
             if self._database.in_transaction:  # SQLite ends it by itself after some errors
                 self._database.execute("ROLLBACK")
             raise
+
+
+def _has_too_large(row: Sequence[object]) -> bool:
+    return any(isinstance(value, int) and value.bit_length() > 63 for value in row)
 
 
 def function_rows(
