@@ -46,7 +46,6 @@ format: $(CHECKERS)  ## format Python and C++
 .PHONY: bench
 bench: build $(TESTERS)  ## weft beside its peers, on this machine, into docs/bench (QUICK=1: in a few minutes)
 	@$(BIN)/python scripts/setup_tests.py
-	@$(BIN)/python -m benchmarks.install
 	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
 .PHONY: clean

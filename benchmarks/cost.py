@@ -8,7 +8,7 @@ from statistics import median
 
 from interpreters import Interpreter
 
-from benchmarks.peers import Austin, Peer, PySpy, Recording, Run, Tachyon, Weft
+from benchmarks.peers import Austin, Peer, PeerFailedError, PySpy, Recording, Run, Tachyon, Weft
 from benchmarks.programs import Worker, newest, running_worker
 from benchmarks.results import Row, Settings, micros, spread, told
 
@@ -90,6 +90,7 @@ class Rounds:
         under = worker.speed(seconds - 1)
         long = recording.finish(stacks=True)
         after = worker.speed(seconds / 2)
+        marginal_us(short, long)  # or it has failed
         self.short.append(short)
         self.long.append(long)
         self.work.append(1 - 2 * under.work / (before.work + after.work))
@@ -97,7 +98,7 @@ class Rounds:
 
     def cpu_us(self) -> list[float]:
         """The CPU time of a sample, start and all."""
-        return [run.cpu_s / max(samples_of(run), 1) * 1e6 for run in self.long]
+        return [run.cpu_s / samples_of(run) * 1e6 for run in self.long]
 
     def marginal_us(self) -> list[float]:
         """The CPU time of one more sample."""
@@ -140,8 +141,11 @@ def samples_of(run: Run) -> float:
 
 
 def marginal_us(short: Run, long: Run) -> float:
-    """The CPU time of one more sample, in µs: the cost of the start is in both, and falls out."""
-    return (long.cpu_s - short.cpu_s) / max(samples_of(long) - samples_of(short), 1) * 1e6
+    """The CPU time of one more sample, in µs: the cost of the start is in both, and falls out. PeerFailedError."""
+    more = samples_of(long) - samples_of(short)
+    if more <= 0:
+        raise PeerFailedError("its longer recording has no more samples of the thread that computes")
+    return (long.cpu_s - short.cpu_s) / more * 1e6
 
 
 def rates(settings: Settings) -> Iterator[Row]:

@@ -22,9 +22,8 @@ from weft import Capture, Profile
 from weft.profile.tables import View
 from weft.sample import FrameKind
 
-Stack = tuple[
-    tuple[str, int], ...
-]  # function and line, root first; what a profiler adds to a stack of Python is left out
+# Function and line, root first. What a profiler adds to a stack of Python is left out.
+Stack = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)
@@ -280,7 +279,10 @@ def _first_line(*command: str | Path) -> str:
 
 
 def _peak_bytes(pid: int) -> int:
-    """Of resident memory, so far. (wait4's ru_maxrss is that of whoever has started it, if that is more.)"""
+    """Of resident memory, so far; what its last moments add is not seen.
+
+    (ru_maxrss, which wait4 tells, is that of whoever has started it, if that is more.)
+    """
     status = Path(f"/proc/{pid}/status").read_text()
     found = re.search(r"VmHWM:\s*(\d+) kB", status)  # a process that is ending has none
     return int(found[1]) * 1024 if found else 0

@@ -71,7 +71,7 @@ class Row:
             lines += [_table_line([name, *cells]) for name, cells in self.lines.items()]
             lines.append("")
         lines += [f"- {note}" for note in self.notes]
-        lines += [f"- {name} was not measured: {why}." for name, why in self.missing.items()]
+        lines += [f"- {name} was not measured, or not in every round: {why}." for name, why in self.missing.items()]
         return "\n".join(lines).rstrip() + "\n"
 
 

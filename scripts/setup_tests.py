@@ -192,6 +192,7 @@ def main() -> None:
     """Do all the steps."""
     CACHE.mkdir(parents=True, exist_ok=True)
     install_packages_of_targets()
+    subprocess.run([sys.executable, "-m", "benchmarks.install"], cwd=ROOT, check=True)
     if shutil.which("apt-get") is None:
         say("this is no Debian: its packages and chroots are left out")
         return

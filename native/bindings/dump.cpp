@@ -27,7 +27,8 @@ std::chrono::nanoseconds to_duration(double seconds) {
 // 0, or the errno with which the kernel refuses.
 int probe_cpu_clock(pid_t tid, bool user_only) {
     errno = 0;
-    Readers readers([](TickRing& ring, const Wake&) { static_cast<void>(ring.take()); });
+    std::vector<Tick> taken;
+    Readers readers([&](TickRing& ring, const Wake&) { ring.take(taken); });
     const auto ticks = user_only ? CpuClock::Ticks::kUser : CpuClock::Ticks::kStacks;
     return CpuClock::open(tid, kProbePeriod, ticks, readers.rings_for(tid)).valid() ? 0 : errno;
 }

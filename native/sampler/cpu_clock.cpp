@@ -61,14 +61,12 @@ bool read_tick(const perf_event_header& header, RecordReader record, Tick& tick)
 
 TickRing::TickRing(int cpu) : cpu_(cpu), ring_(owner_of_ring(cpu), kRecordPages) {}
 
-std::vector<Tick> TickRing::take() {
-    std::vector<Tick> ticks;
+void TickRing::take(std::vector<Tick>& ticks) {
     ring_.take([&](const perf_event_header& header, RecordReader record) {
         if (!read_tick(header, record, ticks.emplace_back())) {
             ticks.pop_back();
         }
     });
-    return ticks;
 }
 
 CpuClock CpuClock::open(pid_t tid, std::uint64_t first_ns, Ticks ticks,

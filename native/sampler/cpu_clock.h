@@ -34,8 +34,8 @@ class TickRing {
     int cpu() const { return cpu_; }
     int descriptor() const { return ring_.descriptor(); }  // readable when there are new ticks
 
-    // The ticks since the last call, oldest first. Those that found the ring full are lost.
-    std::vector<Tick> take();
+    // Adds the ticks since the last call, oldest first. Those that found the ring full are lost.
+    void take(std::vector<Tick>& ticks);
     bool has_ticks() const { return ring_.has_records(); }  // that nobody has taken
 
    private:

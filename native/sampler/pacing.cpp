@@ -129,14 +129,15 @@ void Sampler::check(SampledThread& thread, std::uint64_t now_ns, std::uint64_t m
         if (stat.cpu_ns < ticked + patience) {
             return;
         }
-        if (!own_clock_is_exact(thread) && thread.clock.has_ticks()) {
-            return;  // it has ticked, in user mode: its reader has not got the CPU
-        }
-        thread.ticked_cpu_ns = stat.cpu_ns;
         if (own_clock_is_exact(thread)) {
+            thread.ticked_cpu_ns = stat.cpu_ns;
             open_clock(thread);  // it may run on other CPUs now; or its reader has not got the CPU
             return;
         }
+        if (thread.clock.has_ticks()) {
+            return;  // it has ticked, in user mode: its reader has not got the CPU
+        }
+        thread.ticked_cpu_ns = stat.cpu_ns;
     } else if (missed != 0 && !is_new) {
         add_late(thread, missed, 0);
     }

@@ -269,13 +269,15 @@ void Sampler::on_ticks(TickRing& ring, const Wake& wake) {
         }
     }
     // Not before: what is in a ring is known to have been looked at by nobody.
-    const std::vector<Tick> ticks = ring.take();
+    ticks_.clear();
+    ring.take(ticks_);
+    const std::span<const Tick> ticks = ticks_;
     for (std::size_t i = 0; i < ticks.size(); ++i) {
         const auto found = by_tid_.find(ticks[i].tid);
         if (found == by_tid_.end() || found->second->process.launching) {
             continue;
         }
-        const auto later = std::span(ticks).subspan(i + 1);
+        const auto later = ticks.subspan(i + 1);
         if (std::ranges::find(later, ticks[i].tid, &Tick::tid) == later.end()) {
             sample_at_tick(*found->second, ring.cpu(), ticks[i], wake);
         } else {

@@ -300,6 +300,7 @@ class Sampler {
     std::condition_variable batches_ready_;
     std::deque<Batch> batches_;
     std::vector<Command> commands_;
+    std::vector<Tick> ticks_;  // of the ring at hand
     Readers readers_;
     std::thread thread_;
 };

@@ -12,8 +12,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from running import TARGETS
 
-from benchmarks.install import main as install
-from benchmarks.peers import Austin, Peer, PeerFailedError, PySpy, Recording, Tachyon, Weft
+from benchmarks.cost import marginal_us
+from benchmarks.peers import Austin, Peer, PeerFailedError, PySpy, Recording, Run, Tachyon, Told, Weft
 from benchmarks.programs import newest, running_program
 from benchmarks.results import Row, spread
 from benchmarks.truth import KINDS, SIGMAS, chance_of, errors_of, judged
@@ -27,7 +27,6 @@ SECONDS = 2
 )  # fmt: skip
 def test_a_peers_recording_is_read(make: Callable[[], Peer]) -> None:
     """GIVEN a program with three functions that take turns THEN each peer's file has them, called by the module."""
-    install()
     peer = make()
     for interpreter in filter(None, (newest((3, 13)), newest((3, 15)))):
         if peer.missing(interpreter):
@@ -51,6 +50,17 @@ def test_a_recording_that_fails() -> None:
     assert interpreter
     with pytest.raises(PeerFailedError, match="no process has the PID"):
         Recording(Weft("ptrace"), interpreter, 2**22 - 1, 100, 1).finish()
+
+
+def test_no_figure_comes_of_nothing() -> None:
+    """GIVEN recordings that saw only a thread that waits THEN there is no cost per sample, but an error."""
+    waits = [((("<module>", 1),), 5.0)]
+    short, long = (Run(Told(samples), 0.5, 0, 0, waits) for samples in (5, 50))
+    with pytest.raises(PeerFailedError, match="no more samples"):
+        marginal_us(short, long)
+    works = [((("<module>", 1), ("main.<locals>.descend", 30)), 4.0), *waits]
+    short, long = (Run(Told(samples), cpu_s, 0, 0, works) for samples, cpu_s in ((9, 0.5), (90, 0.86)))
+    assert marginal_us(short, long) == pytest.approx(0.36 / 36 * 1e6)
 
 
 def test_torn_stacks_are_found() -> None:
@@ -86,6 +96,6 @@ def test_the_table() -> None:
     row.missing["other"] = "it takes root"
     assert row.markdown() == (
         "## Title\n\n|  | one | two |\n| --- | ---: | ---: |\n| weft | 1 | 2.0 (1.0 to 3.0) µs |\n\n"
-        "- other was not measured: it takes root.\n"
+        "- other was not measured, or not in every round: it takes root.\n"
     )
     assert spread([0.07], "") == "0.070"

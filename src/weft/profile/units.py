@@ -52,7 +52,7 @@ class Unit:
     text: Callable[[int], str]  # a weight as a reader likes it
     tick: str  # one tick
     whole: str  # what all weights are parts of
-    told: int  # in how many ns, or bytes, weights are told to the page
+    grain: int  # the HTML page has weights in units of so many ns, or bytes
 
 
 TIME: Final = Unit("ns", duration, "sample", "time", 1000)

@@ -151,16 +151,16 @@ def _totals(profile: Profile, stacks: Prefix) -> dict[int, list[int]]:
     """What each thread, state and stack, in one number, adds up to: us (or bytes) and ticks."""
     threads = {thread: number * len(State) for number, thread in enumerate(profile.threads)}
     size, place = len(stacks.parent), stacks.place
-    told = profile.unit.told
+    grain = profile.unit.grain
     sums: dict[int, list[int]] = {}
     for _, thread, node, state, weight_ns, ticks in profile.totals:
         key = (threads[thread] + state) * size + place[node]
         if key in sums:
             one = sums[key]
-            one[0] += weight_ns // told
+            one[0] += weight_ns // grain
             one[1] += ticks
         else:
-            sums[key] = [weight_ns // told, ticks]
+            sums[key] = [weight_ns // grain, ticks]
     return sums
 
 

@@ -143,16 +143,15 @@ def _runs(
     for runs in recorded.runs(thread, first, last) if isinstance(recorded, Capture) else recorded.runs(thread):
         lasted = repeat(0, len(runs.at_ns)) if unit is BYTES else runs.weight_ns
         starts = [(at - ns - origin) // 1000 for at, ns in zip(runs.at_ns, lasted, strict=True)]
-        weights = [weight // unit.told for weight in runs.weight_ns]
+        weights = [weight // unit.grain for weight in runs.weight_ns]
         yield starts, weights, runs.ticks, runs.state, [place_of[stack] for stack in runs.stack]
 
 
 def _detailed(one: Slice, unit: Unit, place_of: dict[int, int], stacks: Prefix, detail: int) -> list[Row]:
     """The rows of a slice: the heaviest `detail`, as many common callers, and one for the rest of each state."""
     size, coarse = len(stacks.parent), stacks.coarse
-    weights: dict[
-        int, int
-    ] = {}  # weights and ticks, by state and stack in one number: there are millions in all slices
+    # By state and stack in one number: there are millions in all slices.
+    weights: dict[int, int] = {}
     samples: dict[int, int] = {}
     heaviest = sorted(zip(one.weight_ns, one.stack, one.state, one.ticks, strict=True), reverse=True)
     for number, (weight_ns, stack, state, ticks) in enumerate(heaviest):
@@ -162,7 +161,7 @@ def _detailed(one: Slice, unit: Unit, place_of: dict[int, int], stacks: Prefix, 
                 key = state * size + stacks.rest
             weights.setdefault(key, 0)
             samples.setdefault(key, 0)
-        weights[key] += weight_ns // unit.told
+        weights[key] += weight_ns // unit.grain
         samples[key] += ticks
     return [(key // size, key % size, weights[key], samples[key]) for key in sorted(weights)]
 
