@@ -19,20 +19,21 @@ namespace weft {
 // A sleep of the calling reader, from now on, and its end.
 class Wake {
    public:
-    explicit Wake(bool in_real_time)
-        : in_real_time_(in_real_time), asleep_ns_(monotonic_ns()), switches_(own_switches()) {}
+    Wake(const ThreadFiles& own, bool in_real_time);
 
-    // Whether it was this tick that woke the calling reader, and that has had its CPU ever since. (A reader sleeps too when
-    // it waits for its turn, or for a page of the target. Then the target's thread goes on, and may tick.)
-    bool by(const Tick& tick) const { return tick.time_ns > asleep_ns_ && own_switches() == switches_ + 1; }
+    // Whether it was this tick that woke the calling reader, which took the CPU at once and has had it ever since. (A reader
+    // sleeps too when it waits for its turn, or for a page of the target. Then the target's thread goes on, and may tick.)
+    bool by(const Tick& tick) const;
 
     // Whether the reader has real-time priority: it runs as soon as the kernel lets go of the CPU.
     bool in_real_time() const { return in_real_time_; }
 
    private:
+    const ThreadFiles& own_;
     bool in_real_time_;
     std::uint64_t asleep_ns_;
     std::uint64_t switches_;
+    SchedStat asleep_;  // not in real time
 };
 
 class Readers {
