@@ -63,6 +63,12 @@ INLINE struct weft_thread* thread_at(const struct weft_process* process, uint32_
     return thread ? thread : new_thread(process, tid, now_ns);
 }
 
+// The time of an event that is `now_ns` by the clock, which was asked before the thread's account was: user mode, which finds the
+// thread at that moment, can have begun the account in between.
+INLINE uint64_t not_before(const struct weft_thread* thread, uint64_t now_ns) {
+    return now_ns > thread->since_ns ? now_ns : thread->since_ns;
+}
+
 INLINE void tell_times(const struct weft_thread* thread, uint32_t record, uint32_t pid, uint32_t tid, uint64_t left_ns,
                        uint64_t woken_ns) {
     struct weft_return told = {};
@@ -133,6 +139,7 @@ INLINE struct weft_thread* leave(const struct weft_process* process, uint64_t no
     if (!thread) {
         return 0;
     }
+    now_ns = not_before(thread, now_ns);
     notice_return(thread, tid, now_ns);
     end_run(thread, now_ns, WEFT_OFF_CPU, why);
     const struct task_struct* task = current_task();
@@ -150,6 +157,7 @@ INLINE struct weft_thread* leave(const struct weft_process* process, uint64_t no
 }
 
 INLINE void come_back(struct weft_thread* thread, uint32_t tid, uint64_t task, uint64_t now_ns) {
+    now_ns = not_before(thread, now_ns);
     if (thread->place == WEFT_ON_CPU) {  // it has left, untold
         uint64_t cpu_ns = thread->cpu_ns;
         read_kernel(&cpu_ns, sizeof cpu_ns, &((const struct task_struct*)task)->se.sum_exec_runtime);

@@ -109,3 +109,6 @@ void get_times(uint64_t* times) {
     times[1] = known.times.ready_ns;
     times[2] = known.times.blocked_ns;
 }
+
+// Of the last sample, in ns.
+uint64_t sampled_cpu_ns(void) { return scratch.sample.cpu_ns; }

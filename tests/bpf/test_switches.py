@@ -124,3 +124,22 @@ def test_a_tick_of_a_thread_that_is_away(kernel: ctypes.CDLL) -> None:
     times = (ctypes.c_uint64 * 3)()
     kernel.get_times(times)
     assert list(times) == [18 * MS, 3 * MS, 98 * MS]
+
+
+@pytest.mark.parametrize("event", ["leaves", "comes_back", "ticks"])
+def test_found_while_the_kernel_is_at_it(kernel: ctypes.CDLL, event: str) -> None:
+    """GIVEN an event whose time was taken just before the thread was found, on another CPU, THEN no time is less than none."""
+    kernel.sampled_cpu_ns.restype = ctypes.c_uint64
+    times = (ctypes.c_uint64 * 3)()
+    kernel.find(ctypes.c_uint64(100 * MS), ctypes.c_uint64(0))
+    arguments = [100 * MS - 5_000, MS, *([SLEEPS] if event == "leaves" else [])]
+    getattr(kernel, event)(*(ctypes.c_uint64(argument) for argument in arguments))
+    kernel.get_times(times)
+    assert list(times) == [0, 0, 0]
+    if event == "ticks":
+        assert kernel.sampled_cpu_ns() == 0
+    if event != "leaves":
+        kernel.leaves(ctypes.c_uint64(102 * MS), ctypes.c_uint64(3 * MS), ctypes.c_uint64(SLEEPS))
+    kernel.comes_back(ctypes.c_uint64(105 * MS), ctypes.c_uint64(3 * MS))
+    kernel.get_times(times)
+    assert sum(times) == 5 * MS
