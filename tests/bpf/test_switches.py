@@ -128,7 +128,7 @@ def test_a_tick_of_a_thread_that_is_away(kernel: ctypes.CDLL) -> None:
 
 @pytest.mark.parametrize("event", ["leaves", "comes_back", "ticks"])
 def test_found_while_the_kernel_is_at_it(kernel: ctypes.CDLL, event: str) -> None:
-    """GIVEN an event whose time was taken just before the thread was found, on another CPU, THEN no time is less than none."""
+    """GIVEN an event whose time was taken just before its thread was found, elsewhere, THEN no time is negative."""
     kernel.sampled_cpu_ns.restype = ctypes.c_uint64
     times = (ctypes.c_uint64 * 3)()
     kernel.find(ctypes.c_uint64(100 * MS), ctypes.c_uint64(0))
