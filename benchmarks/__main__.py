@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator
 from benchmarks.cost import cost, growth, rates
 from benchmarks.peers import Austin, Peer, PySpy, Tachyon, Weft
 from benchmarks.results import Machine, Row, Settings, remember, write
-from benchmarks.truth import shares, storm
+from benchmarks.truth import interleavings, shares, storm
 
 ROWS: dict[str, Callable[[Settings], Iterator[Row]]] = {
     "storm": storm,
+    "interleavings": interleavings,
     "shares": shares,
     "cost": cost,
     "rates": rates,

@@ -20,7 +20,7 @@ from benchmarks.install import program
 from benchmarks.programs import newest
 from weft import Capture, Profile
 from weft.profile.tables import View
-from weft.sample import FrameKind
+from weft.sample import Frame, FrameKind
 
 # Function and line, root first. What a profiler adds to a stack of Python is left out.
 Stack = tuple[tuple[str, int], ...]
@@ -46,7 +46,9 @@ class Run:
     cpu_s: float
     peak_bytes: int  # of resident memory
     file_bytes: int
-    stacks: list[tuple[Stack, float]] = field(default_factory=list)  # only if they were asked for, with their weights
+    # Only if they were asked for, with their weights:
+    stacks: list[tuple[Stack, float]] = field(default_factory=list)
+    woven: list[tuple[tuple[Frame, ...], float]] = field(default_factory=list)
 
 
 class PeerFailedError(Exception):
@@ -75,14 +77,21 @@ class Peer(Protocol):
         """Its stacks of Python frames."""
 
 
+class NativePeer(Peer, Protocol):
+    """One that shows native frames, too."""
+
+    def woven(self, output: Path) -> Iterator[tuple[tuple[Frame, ...], float]]:
+        """All frames of its stacks, root first, with their weights."""
+
+
 class Weft:
     """weft record, of Python's frames alone or of native ones too."""
 
     good = frozenset({0})
 
-    def __init__(self, collector: str, *, native: bool = False) -> None:
-        self.name = f"weft {collector}" + native * " --native"
-        self._options = ["--collector", collector, "--native" if native else "--no-native"]
+    def __init__(self, collector: str, *options: str, native: bool = False) -> None:
+        self.name = " ".join(["weft", collector, *options]) + native * " --native"
+        self._options = ["--collector", collector, "--native" if native else "--no-native", *options]
         self._takes_root = collector == "bpf"
 
     def missing(self, interpreter: Interpreter) -> str:
@@ -114,11 +123,16 @@ class Weft:
 
     def stacks(self, output: Path) -> Iterator[tuple[Stack, float]]:
         """What it saw running, by time."""
+        for frames, weight in self.woven(output):
+            yield tuple((each.function, each.line) for each in frames if each.kind is FrameKind.PYTHON), weight
+
+    def woven(self, output: Path) -> Iterator[tuple[tuple[Frame, ...], float]]:
+        """The same, the interpreter's own frames included."""
         with Capture(output) as capture:
             profile = Profile.from_capture(capture, View(all_frames=True))
         for total in profile.totals:
-            frames = [profile.frames[frame] for frame in profile.stacks.path(total.stack)]
-            yield tuple((each.function, each.line) for each in frames if each.kind is FrameKind.PYTHON), total.weight_ns
+            frames = tuple(profile.frames[frame] for frame in profile.stacks.path(total.stack))
+            yield frames, total.weight_ns
 
 
 class PySpy:
@@ -159,14 +173,28 @@ class PySpy:
             found = [re.fullmatch(r"(.*) \((.*):(\d+)\)", part) for part in text.split(";")]
             yield tuple((each[1], int(each[3])) for each in found if each), float(count)
 
+    def woven(self, output: Path) -> Iterator[tuple[tuple[Frame, ...], float]]:
+        """Native frames are `function (library)`, or `function (file.c:line)` where it knows the line."""
+        for line in output.read_text(errors="replace").splitlines():
+            text, _, count = line.rpartition(" ")
+            yield tuple(map(_frame_of_py_spy, text.split(";"))), float(count)
+
+
+def _frame_of_py_spy(text: str) -> Frame:
+    found = re.fullmatch(r"(.*) \((.*?)(?::(\d+))?\)", text)
+    function, file, line = found.groups() if found else (text, "", None)
+    kind = FrameKind.PYTHON if file.endswith(".py") or file.startswith("<") else FrameKind.NATIVE
+    return Frame(kind, function, file, line=int(line or 0))
+
 
 class Austin:
-    """Austin, in its default mode of wall time; its frames are `file:function:line`."""
+    """Austin, of wall time by default; its frames are `file:function:line`."""
 
-    name = "austin"
     good = frozenset({0, 254})  # 254 where the time is up
 
-    def __init__(self) -> None:
+    def __init__(self, *options: str) -> None:
+        self.name = " ".join(["austin", *options])
+        self._options = options
         self._program = program("austin", "austin")
         # Built for glibc 2.38: on a machine with an older one it runs by the loader of the chroot that tests use.
         chroot = next((each.chroot for each in (newest((3, 15)),) if each), None)
@@ -189,7 +217,7 @@ class Austin:
     def command(self, pid: int, rate_hz: int, seconds: float, output: Path) -> list[str]:
         """The command line of a recording; its durations are whole seconds."""
         how = ["-i", str(1_000_000 // rate_hz), "-x", str(max(1, round(seconds))), "-o", str(output)]
-        return [*self._command, *how, "-p", str(pid)]
+        return [*self._command, *self._options, *how, "-p", str(pid)]
 
     def told(self, output: Path, said: str) -> Told:
         """At the end of its file: so many errors of so many samples, so many of them late."""
@@ -307,8 +335,11 @@ class Recording:
             peer.command(pid, rate_hz, seconds, self._output), env=_INSTALLED, stdout=self._said, stderr=self._said
         )
 
-    def finish(self, *, stacks: bool = False) -> Run:
-        """Its cost is that of the whole process, user and system (wait4(2)). PeerFailedError."""
+    def finish(self, *, stacks: bool = False, woven: NativePeer | None = None) -> Run:
+        """Its cost is that of the whole process, user and system (wait4(2)). PeerFailedError.
+
+        `woven`: the recorder again, if all its frames are wanted.
+        """
         while os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
             self._peak_bytes = max(self._peak_bytes, _peak_bytes(self._process.pid))
             time.sleep(0.05)
@@ -326,4 +357,5 @@ class Recording:
                 self._peak_bytes,
                 self._output.stat().st_size,
                 list(self._peer.stacks(self._output)) if stacks else [],
+                list(woven.woven(self._output)) if woven else [],
             )

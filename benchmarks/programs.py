@@ -1,4 +1,4 @@
-"""Programs that are recorded: the tests' targets, and target.py, under any interpreter of the machine."""
+"""Programs that are recorded: the tests' targets and those in targets/, under any interpreter of the machine."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import running
 from interpreters import Interpreter, all_interpreters
-from running import TARGETS, Target, target_env
+from running import Target, target_env
 
-TARGET = Path(__file__).with_name("target.py")
+TARGETS = Path(__file__).with_name("targets")
 # Peers that run in a chroot themselves need /proc there, and have to see the program's files under the names that it
 # has: all is done in a mount namespace of the program's own, which ends with it.
 _IN_CHROOT = 'mount -t proc proc "$2/proc"; exec "$@"'  # chroot TREE PYTHON ...
@@ -32,7 +33,7 @@ def running_program(interpreter: Interpreter, script: Path, *arguments: object) 
     """Run a script that tells that it is ready; beside it are the tests' targets."""
     with tempfile.TemporaryDirectory(dir=interpreter.chroot and interpreter.chroot / "tmp") as name:
         folder = Path(name)
-        shutil.copytree(TARGETS, folder, dirs_exist_ok=True)
+        shutil.copytree(running.TARGETS, folder, dirs_exist_ok=True)
         path = interpreter.inside(Path(shutil.copy(script, folder)))
         command = interpreter.command
         if interpreter.chroot is not None:
@@ -53,7 +54,7 @@ class Speed:
 
 
 class Worker:
-    """A running target.py, whose work can be read at any time."""
+    """A running targets/worker.py, whose work can be read at any time."""
 
     def __init__(self, pid: int, counter: mmap.mmap) -> None:
         self.pid = pid
@@ -80,11 +81,11 @@ class Worker:
 def running_worker(
     interpreter: Interpreter, running: int = 1, blocked: int = 0, *, sorts: int = 0, depth: int = 26
 ) -> Iterator[Worker]:
-    """Run target.py; `sorts`: how often its calls go through a C function."""
+    """Run targets/worker.py; `sorts`: how often its calls go through a C function."""
     with tempfile.NamedTemporaryFile(dir=interpreter.chroot and interpreter.chroot / "tmp") as file:
         file.write(bytes(8))
         file.flush()
         counter = interpreter.inside(Path(file.name))
-        with running_program(interpreter, TARGET, counter, running, blocked, sorts, depth) as target:
+        with running_program(interpreter, TARGETS / "worker.py", counter, running, blocked, sorts, depth) as target:
             time.sleep(0.5)
             yield Worker(target.pid, mmap.mmap(file.fileno(), 8))

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from statistics import NormalDist, fmean
 
+import running
 from interpreters import Interpreter
-from running import TARGETS, Target
+from running import Target
 from storm_grammar import violation
+from woven_calls import calls, has_gap, kind_of, kinds_of
 
-from benchmarks.peers import Austin, Peer, PeerFailedError, PySpy, Recording, Run, Stack, Tachyon, Weft
-from benchmarks.programs import newest, running_program
+from benchmarks.peers import Austin, NativePeer, Peer, PeerFailedError, PySpy, Recording, Run, Stack, Tachyon, Weft
+from benchmarks.programs import TARGETS, newest, running_program
 from benchmarks.results import Measured, Row, Settings, told
+from weft.sample import Frame
 
 RATE_HZ = 1000
-KINDS = ("loop", "calls", "c_code")
-SIGMAS = 3
 WEFT = (Weft("ptrace"), Weft("bpf"), Weft("ptrace", native=True), Weft("bpf", native=True))
 
 
@@ -36,7 +38,7 @@ def storm(settings: Settings) -> Iterator[Row]:
         seconds = settings.seconds * settings.rounds
         for peer in peers:
             with row.trying(peer, settings):
-                with running_program(interpreter, TARGETS / "storm.py", 10 * seconds + 60) as target:
+                with running_program(interpreter, running.TARGETS / "storm.py", 10 * seconds + 60) as target:
                     run = Recording(peer, interpreter, target.pid, RATE_HZ, seconds).finish(stacks=True)
                 empty, wrong = (part / whole_of(run) for part in judged(run.stacks))
                 cells = [f"{run.told.samples:,}", _percent(wrong), _percent(empty)]
@@ -66,38 +68,108 @@ def whole_of(run: Run) -> float:
     raise PeerFailedError("it recorded no stack")
 
 
+def interleavings(settings: Settings) -> Iterator[Row]:
+    """Python that calls C that calls Python: by its name, each Python function tells which C function has called it."""
+    python = newest((3, 13))
+    if python is None:
+        return
+    row = Row(
+        f"Interleavings of Python and C, 50 calls deep, at 1 kHz, {python.name}",
+        ("stacks with a wrong call", "C calls that are shown", "marked as not whole", "samples"),
+    )
+    seconds = settings.seconds * settings.rounds
+    peers: Sequence[NativePeer] = (Weft("ptrace", native=True), Weft("bpf", native=True), PySpy("--native"))
+    for peer in peers:
+        with row.trying(peer, settings):
+            with running_program(python, running.TARGETS / "woven.py", 10 * seconds + 60) as target:
+                run = Recording(peer, python, target.pid, RATE_HZ, seconds).finish(stacks=True, woven=peer)
+            whole = whole_of(run)
+            marked = sum(weight for frames, weight in run.woven if has_gap(frames)) / whole
+            wrong, shown = judged_calls([(frames, weight) for frames, weight in run.woven if not has_gap(frames)])
+            measured = {"wrong_share": [wrong], "shown_share": [shown], "marked_share": [marked]}
+            cells = [_percent(wrong), f"{shown:.1%}", _percent(marked), f"{run.told.samples:,}"]
+            row.add(peer.name, cells, measured)
+    row.notes.append(
+        "Wrong: a C function that calls one Python function is shown below another. A call is shown if the C function "
+        "that makes it is; py-spy hides those of the interpreter by design. What is marked is not judged."
+    )
+    yield row
+
+
+def judged_calls(stacks: list[tuple[tuple[Frame, ...], float]]) -> tuple[float, float]:
+    """The part of the stacks that has a wrong call; of the calls by C functions, the part whose C function is shown."""
+    wrong = made = shown = 0.0
+    for frames, weight in stacks:
+        stack = [(kind_of(name), kinds_of(between)) for name, between in [*calls(frames)][1:]]
+        wrong += weight * any(found - {kind} for kind, found in stack)
+        made += weight * sum(kind != "python" for kind, _ in stack)
+        shown += weight * sum(kind in found for kind, found in stack)
+    whole = sum(weight for _, weight in stacks)
+    if not whole or not made:
+        raise PeerFailedError("it recorded no call by a C function")
+    return wrong / whole, shown / made
+
+
 def shares(settings: Settings) -> Iterator[Row]:
-    """Three kinds of work that have a third of the CPU time each, by the thread's own clock."""
+    """Shares of CPU time: of kinds of work, which the program measures by its own clock; of threads, by the kernel."""
     for interpreter, peers in groups():
-        row = Row(
-            f"Shares of CPU time: a long loop, short calls, C code, at 1 kHz, {interpreter.name}",
-            (*(f"{kind}, points off" for kind in KINDS), "more than chance", "elsewhere", "samples"),
-        )
-        seconds = settings.seconds * settings.rounds
-        for peer in peers:
-            with row.trying(peer, settings):
-                with running_program(interpreter, TARGETS / "shares.py", seconds + 4, *KINDS) as target:
-                    run, true = _with_truth(peer, interpreter, target, seconds)
-                whole = whole_of(run)
-                weights = {kind: _weight_in(kind, run.stacks) for kind in KINDS}
-                elsewhere = 1 - sum(weights.values()) / whole
-                errors = errors_of(weights, true)
-                chance = SIGMAS * chance_of(run.told.samples * (1 - elsewhere))
-                beyond = [kind for kind, error in errors.items() if not abs(error) <= chance]
-                cells = [f"{error:+.2f}" for error in errors.values()]
-                cells += [", ".join(beyond) or f"no (±{chance:.2f})", _percent(elsewhere), f"{run.told.samples:,}"]
-                row.add(peer.name, cells, {"points_off": list(errors.values()), "elsewhere": [elsewhere]})
-        row.notes.append(
-            f"More than chance: beyond {SIGMAS} standard deviations of as many samples that fall at random (in "
-            "brackets). The program measures its shares itself, by its thread's clock. Elsewhere: in none of the three."
-        )
-        yield row
+        what = "a dozen kinds of work in turns"
+        seconds = _share_seconds(settings) + 4
+        yield share_row(what, TARGETS / "kinds.py", [seconds], interpreter, peers, settings)
+    for interpreter, peers in groups():
+        others = [Austin("--cpu") if isinstance(peer, Austin) else peer for peer in peers if peer not in WEFT]
+        by_cpu = (Weft("ptrace", "--mode", "cpu"), Weft("bpf", "--mode", "cpu"), *others)
+        what = "eight threads that compete for the GIL"
+        yield share_row(what, TARGETS / "contenders.py", [], interpreter, by_cpu, settings)
 
 
-def _with_truth(peer: Peer, interpreter: Interpreter, target: Target, seconds: float) -> tuple[Run, dict[str, Any]]:
-    time.sleep(0.5)
-    run = Recording(peer, interpreter, target.pid, RATE_HZ, seconds).finish(stacks=True)
-    return run, target.next_line()["cpu_s"]
+def share_row(
+    what: str,
+    script: Path,
+    arguments: Sequence[float],
+    interpreter: Interpreter,
+    peers: Sequence[Peer],
+    settings: Settings,
+) -> Row:
+    """How far each peer's shares are off."""
+    row = Row(
+        f"Shares of CPU time: {what}, at 1 kHz, {interpreter.name}",
+        ("most off", "points off, in the mean", "chance of as much", "elsewhere", "samples"),
+    )
+    for peer in peers:
+        with row.trying(peer, settings):
+            with running_program(interpreter, script, *arguments) as target:
+                time.sleep(1)
+                before = _cpu_s_of_threads(target)
+                run = Recording(peer, interpreter, target.pid, RATE_HZ, _share_seconds(settings)).finish(stacks=True)
+                true = {function: cpu_s - before[function] for function, cpu_s in _cpu_s_of_threads(target).items()}
+                true = true or target.next_line()["cpu_s"]
+            weights = {kind: _weight_in(kind, run.stacks) for kind in true}
+            elsewhere = 1 - sum(weights.values()) / whole_of(run)
+            errors = errors_of(weights, true)
+            chance = chance_of(errors, true, run.told.samples * (1 - elsewhere))
+            worst = max(errors, key=lambda kind: abs(errors[kind]))
+            cells = [f"{worst} {errors[worst]:+.2f}", f"{fmean(map(abs, errors.values())):.2f}"]
+            cells += [_probability(chance), _percent(elsewhere), f"{run.told.samples:,}"]
+            measured = {"points_off": list(errors.values()), "elsewhere": [elsewhere], "chance": [chance]}
+            row.add(peer.name, cells, measured)
+    row.notes.append(
+        "Points: percentage points. Chance: how often as many samples that fall at random would be as far off, all "
+        "shares together (chi-square); below 0.001 it is an error. Elsewhere: in no function whose share is known."
+    )
+    return row
+
+
+def _share_seconds(settings: Settings) -> float:
+    return settings.seconds * settings.rounds
+
+
+def _cpu_s_of_threads(target: Target) -> dict[str, float]:
+    """So far, of each thread that has a function of its own (the kernel's Documentation/scheduler/sched-stats.rst)."""
+    return {
+        function: int(Path(f"/proc/{target.pid}/task/{tid}/schedstat").read_bytes().split()[0]) / 1e9
+        for function, tid in target.ready.get("threads", {}).items()
+    }
 
 
 def errors_of(weights: Mapping[str, float], true: Mapping[str, float]) -> dict[str, float]:
@@ -108,9 +180,20 @@ def errors_of(weights: Mapping[str, float], true: Mapping[str, float]) -> dict[s
     return {kind: 100 * (weights[kind] / seen - true[kind] / whole) for kind in weights}
 
 
-def chance_of(samples: float) -> float:
-    """The standard deviation of a share of a third, of so many independent samples, in percentage points."""
-    return float(100 * (2 / 9 / max(samples, 1)) ** 0.5)
+def chance_of(errors: Mapping[str, float], true: Mapping[str, float], samples: float) -> float:
+    """The probability that samples at random are as far off or more (Pearson's chi-square test).
+
+    By the approximation of Wilson and Hilferty (1931), which is good to some 0.001 for so many kinds.
+    """
+    whole = sum(true.values())
+    square = sum((error / 100) ** 2 * samples / (true[kind] / whole) for kind, error in errors.items())
+    spread = 2 / (9 * (len(true) - 1))
+    root: float = (square / (len(true) - 1)) ** (1 / 3)
+    return 1 - NormalDist(1 - spread, spread**0.5).cdf(root)
+
+
+def _probability(chance: float) -> str:
+    return f"{chance:.2f}" if chance >= 0.1 else f"{chance:.3f}" if chance >= 0.001 else "below 0.001: an error"
 
 
 def _weight_in(kind: str, stacks: list[tuple[Stack, float]]) -> float:

@@ -16,9 +16,11 @@ from benchmarks.cost import marginal_us
 from benchmarks.peers import Austin, Peer, PeerFailedError, PySpy, Recording, Run, Tachyon, Told, Weft
 from benchmarks.programs import newest, running_program
 from benchmarks.results import Row, spread
-from benchmarks.truth import KINDS, SIGMAS, chance_of, errors_of, judged
+from benchmarks.truth import chance_of, errors_of, judged, judged_calls
+from weft.sample import Frame, FrameKind
 
 SECONDS = 2
+KINDS = ("loop", "calls", "c_code")
 
 
 @pytest.mark.parametrize(
@@ -74,19 +76,45 @@ def test_torn_stacks_are_found() -> None:
     assert judged([*run.stacks, (deep[3:], 7.0), ((), 5.0)]) == (5, 7)
 
 
+def test_wrong_calls_are_found() -> None:
+    """GIVEN a call of sorted() that is shown, hidden, or shown as one of re THEN each counts as what it is."""
+
+    def stack(*native: str) -> tuple[Frame, ...]:
+        python = [Frame(FrameKind.PYTHON, name, "woven.py", 1) for name in ("descend", "via_sorted")]
+        return (python[0], *(Frame(FrameKind.NATIVE, name, "", 0) for name in native), python[1])
+
+    assert judged_calls([(stack("builtin_sorted", "list_sort"), 1.0)]) == (0, 1)
+    assert judged_calls([(stack("PyObject_Vectorcall"), 1.0)]) == (0, 0)
+    assert judged_calls([(stack("pattern_subx"), 1.0), (stack("list_sort"), 3.0)]) == (0.25, 0.75)
+    with pytest.raises(PeerFailedError, match="no call"):
+        judged_calls([])
+
+
 def test_chance_is_no_error() -> None:
-    """GIVEN samples that fall at random into three thirds THEN hardly a share is off by more than chance."""
-    random, samples, beyond = Random(5), 3000, 0
-    for _ in range(200):
-        seen = dict.fromkeys(KINDS, 0.0)
-        for _ in range(samples):
-            seen[random.choice(KINDS)] += 1
-        errors = errors_of(seen, dict.fromkeys(KINDS, 1.0))
-        beyond += any(abs(error) > SIGMAS * chance_of(samples) for error in errors.values())
-    assert beyond <= 6  # 3 standard deviations: 0.8 % of 200, and as much again and again
-    errors = errors_of({"loop": 40, "calls": 30, "c_code": 30}, dict.fromkeys(KINDS, 2.0))
-    assert errors == pytest.approx({"loop": 100 / 15, "calls": -100 / 30, "c_code": -100 / 30})
-    assert abs(errors["loop"]) > SIGMAS * chance_of(samples)
+    """GIVEN samples that fall at random into a dozen kinds THEN they are as far off as chance is, and no more."""
+    random, samples = Random(5), 3000
+    kinds = [f"kind {number}" for number in range(12)]
+    true = {kind: 1.0 + number % 3 for number, kind in enumerate(kinds)}
+    chances = []
+    for _ in range(400):
+        seen = dict.fromkeys(kinds, 0.0)
+        for kind in random.choices(kinds, list(true.values()), k=samples):
+            seen[kind] += 1
+        chances.append(chance_of(errors_of(seen, true), true, samples))
+    # Each probability comes up as often as it says: below 0.1 in 40 of 400, with a standard deviation of 6.
+    assert 22 <= sum(chance < 0.1 for chance in chances) <= 58
+    assert 170 <= sum(chance < 0.5 for chance in chances) <= 230
+
+
+def test_error_is_no_chance() -> None:
+    """GIVEN one kind of a dozen that is seen a fifth too often THEN chance is no answer."""
+    kinds = [f"kind {number}" for number in range(12)]
+    errors = errors_of({kind: 1.2 if kind == "kind 3" else 1.0 for kind in kinds}, dict.fromkeys(kinds, 2.0))
+    assert errors["kind 3"] == pytest.approx(100 * (1.2 / 12.2 - 1 / 12))
+    assert errors["kind 0"] == pytest.approx(100 * (1 / 12.2 - 1 / 12))
+    assert chance_of(errors, dict.fromkeys(kinds, 2.0), 20_000) < 0.001
+    with pytest.raises(PeerFailedError, match="none of the work"):
+        errors_of(dict.fromkeys(kinds, 0.0), dict.fromkeys(kinds, 1.0))
 
 
 def test_the_table() -> None:

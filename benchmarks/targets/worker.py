@@ -1,4 +1,4 @@
-"""What the benchmarks record: target.py COUNTER RUNNING BLOCKED SORTS DEPTH
+"""Calls, as deep as is wanted, of which some are from C: worker.py COUNTER RUNNING BLOCKED SORTS DEPTH
 
 RUNNING threads compute DEPTH calls deep, of which SORTS are called by sorted(); BLOCKED ones wait. The work done so
 far is the number at the start of the file COUNTER, as eight bytes in the machine's order. Ends when stdin closes.
