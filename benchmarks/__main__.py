@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 
 from benchmarks.cost import cost, growth, rates
 from benchmarks.peers import Austin, Peer, PySpy, Tachyon, Weft
+from benchmarks.real import real
 from benchmarks.results import Machine, Row, Settings, remember, write
 from benchmarks.truth import interleavings, shares, storm
 
@@ -23,6 +24,7 @@ ROWS: dict[str, Callable[[Settings], Iterator[Row]]] = {
     "cost": cost,
     "rates": rates,
     "growth": growth,
+    "real": real,
 }
 QUICK = Settings(seconds=3, rounds=1, quick=True)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from interpreters import CACHE
 
 ENVIRONMENTS = CACHE / "bench"
-PACKAGES = {
+PEERS = {
     "py-spy": ["py-spy==0.4.3"],
     "austin": ["austin-dist==4.0.0", "austin-python==2.4.0"],
 }
@@ -20,19 +20,25 @@ def program(environment: str, name: str) -> Path:
     return ENVIRONMENTS / environment / "bin" / name
 
 
+def make(name: str, packages: list[str], python: str = sys.executable) -> bool:
+    """An environment, which appears whole. False, and pip says what went wrong: it could not be made."""
+    folder = ENVIRONMENTS / name
+    done = folder / "done"
+    if done.exists() and done.read_text().split() == packages:
+        return True
+    subprocess.run([python, "-m", "venv", "--clear", str(folder)], check=True)
+    pip = [str(program(name, "python")), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    if subprocess.run([*pip, *packages], check=False).returncode != 0:
+        print(f"bench: {name} could not be installed; its rows say so", file=sys.stderr)
+        return False
+    done.write_text("\n".join(packages))
+    return True
+
+
 def main() -> None:
-    """Each environment appears whole, or says what went wrong."""
-    for name, packages in PACKAGES.items():
-        folder = ENVIRONMENTS / name
-        done = folder / "done"
-        if done.exists() and done.read_text().split() == packages:
-            continue
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        if subprocess.run([*pip, *packages], check=False).returncode != 0:
-            print(f"bench: {name} could not be installed; its rows say so", file=sys.stderr)
-            continue
-        done.write_text("\n".join(packages))
+    """Those of all peers."""
+    for name, packages in PEERS.items():
+        make(name, packages)
 
 
 if __name__ == "__main__":

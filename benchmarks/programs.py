@@ -47,14 +47,22 @@ def running_program(interpreter: Interpreter, script: Path, *arguments: object) 
 
 @dataclass(frozen=True)
 class Speed:
-    """How a target got on: the work that it did and the CPU time that it had, a second."""
+    """How a target got on, a second: the work that it did and the CPU time that it had."""
 
     work: float
     cpu_s: float
+    # What a server's client has waited, in the median and in the longest hundredth:
+    p50_ms: float | None = None
+    p99_ms: float | None = None
+
+
+def cpu_s_of(pid: int) -> float:
+    """The CPU time that the threads of a process have had (the kernel's Documentation/scheduler/sched-stats.rst)."""
+    return sum(int(file.read_bytes().split()[0]) for file in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9
 
 
 class Worker:
-    """A running targets/worker.py, whose work can be read at any time."""
+    """A running program that writes how much work it has done into a file."""
 
     def __init__(self, pid: int, counter: mmap.mmap) -> None:
         self.pid = pid
@@ -64,17 +72,12 @@ class Worker:
         """How much it has done."""
         return int(struct.unpack_from("=q", self._counter)[0])
 
-    def cpu_s(self) -> float:
-        """The CPU time that its threads have had (the kernel's Documentation/scheduler/sched-stats.rst)."""
-        files = Path(f"/proc/{self.pid}/task").glob("*/schedstat")
-        return sum(int(file.read_bytes().split()[0]) for file in files) / 1e9
-
     def speed(self, seconds: float) -> Speed:
         """How fast it is, over so many seconds from now."""
-        work, cpu_s, start = self.work(), self.cpu_s(), time.monotonic()
+        work, cpu_s, start = self.work(), cpu_s_of(self.pid), time.monotonic()
         time.sleep(seconds)
         passed = time.monotonic() - start
-        return Speed((self.work() - work) / passed, (self.cpu_s() - cpu_s) / passed)
+        return Speed((self.work() - work) / passed, (cpu_s_of(self.pid) - cpu_s) / passed)
 
 
 @contextlib.contextmanager
@@ -82,10 +85,17 @@ def running_worker(
     interpreter: Interpreter, running: int = 1, blocked: int = 0, *, sorts: int = 0, depth: int = 26
 ) -> Iterator[Worker]:
     """Run targets/worker.py; `sorts`: how often its calls go through a C function."""
+    with running_counter(interpreter, TARGETS / "worker.py", running, blocked, sorts, depth) as worker:
+        yield worker
+
+
+@contextlib.contextmanager
+def running_counter(interpreter: Interpreter, script: Path, *arguments: object) -> Iterator[Worker]:
+    """Run a script whose first argument is the file that it is to write its work into."""
     with tempfile.NamedTemporaryFile(dir=interpreter.chroot and interpreter.chroot / "tmp") as file:
         file.write(bytes(8))
         file.flush()
         counter = interpreter.inside(Path(file.name))
-        with running_program(interpreter, TARGETS / "worker.py", counter, running, blocked, sorts, depth) as target:
+        with running_program(interpreter, script, counter, *arguments) as target:
             time.sleep(0.5)
             yield Worker(target.pid, mmap.mmap(file.fileno(), 8))

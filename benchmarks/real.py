@@ -1,0 +1,145 @@
+"""Rows of real programs, from PyPI, as people run them: what it costs them to be recorded."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Protocol
+
+from interpreters import Interpreter
+
+from benchmarks import install
+from benchmarks.peers import Austin, Peer, PySpy, Recording, Run, Weft
+from benchmarks.programs import TARGETS, Speed, cpu_s_of, newest, running_counter, running_program
+from benchmarks.results import Row, Settings, spread, told
+
+FOLDER = TARGETS / "real"
+RATE_HZ = 250
+WARM_UP_S = 2.0  # recorders read symbols when they begin
+PACKAGES = [
+    "flask==3.1.2", "waitress==3.0.2", "numpy==2.3.4", "pandas==2.3.3", "scikit-learn==1.7.2", "lxml==6.0.2",
+    "pytest==8.4.2",
+]  # fmt: skip
+TORCH = "torch==2.13.0"  # of 200 MB, or of gigabytes where PyPI has it
+SERVERS = {"Flask": ("flask_app.py", ["/", "/items"]), "asyncio server": ("asyncio_server.py", ["/"])}
+WORK = {
+    "pandas": "pandas",
+    "scikit-learn": "scikit_learn",
+    "lxml (Cython)": "lxml",
+    "pytest": "pytest",
+    "pool of processes": "pool",
+    "PyTorch": "torch",
+}
+QUICKLY = ("Flask", "pandas")  # of the quick bench
+
+
+class Program(Protocol):
+    """One that runs."""
+
+    pid: int
+
+    def speed(self, seconds: float) -> Speed:
+        """How fast it is, over so many seconds from now."""
+
+
+@dataclass
+class Server:
+    """One that answers a client of ours, which asks as fast as it is answered."""
+
+    pid: int
+    client: list[str]  # its command, without the time
+    paths: list[str]
+
+    def speed(self, seconds: float) -> Speed:
+        """Requests a second."""
+        before = cpu_s_of(self.pid)
+        run = subprocess.run([*self.client, str(seconds), *self.paths], check=True, capture_output=True)
+        answer = json.loads(run.stdout)
+        cpu_s = (cpu_s_of(self.pid) - before) / seconds
+        return Speed(answer["requests"], cpu_s, answer["p50_ms"], answer["p99_ms"])
+
+
+@contextlib.contextmanager
+def running(name: str, python: Interpreter) -> Iterator[Program]:
+    """One of the programs."""
+    if name in WORK:
+        with running_counter(python, FOLDER / "work.py", WORK[name]) as worker:
+            yield worker
+        return
+    script, paths = SERVERS[name]
+    with running_program(python, FOLDER / script) as target:
+        yield Server(target.pid, [*python.command, str(FOLDER / "load.py"), str(target.ready["port"])], paths)
+
+
+def real(settings: Settings) -> Iterator[Row]:
+    """Each program beside itself, recorded by each peer in turn."""
+    python = newest((3, 11))
+    columns = ("slow-down", "p50", "p99", "CPU of the recorder", "peak memory", "samples", "late", "lost")
+    row = Row(
+        f"Real programs, recorded at {RATE_HZ} Hz with native frames, on {python.name if python else 3.11}", columns
+    )
+    if python is None or not install.make("programs", PACKAGES, python.command[0]):
+        row.notes.append("Not measured: the programs could not be installed.")
+        yield row
+        return
+    names = QUICKLY if settings.quick else (*SERVERS, *WORK)
+    if "PyTorch" in names and not install.make("torch", [TORCH], python.command[0]):
+        row.notes.append(f"PyTorch was not measured: {TORCH} could not be installed.")
+        names = tuple(name for name in names if name != "PyTorch")
+    peers: Sequence[Peer] = (Weft("ptrace", native=True), Weft("bpf", native=True), PySpy("--native"), Austin())
+    for name in names:
+        environment = "torch" if name == "PyTorch" else "programs"
+        its_python = replace(python, command=[str(install.program(environment, "python"))])
+        with running(name, its_python) as program:
+            measure(row, name, program, its_python, peers, settings)
+    row.notes.append(
+        "Slow-down: of rounds of work, or requests, a second, against before and after. p50 and p99: what a client of "
+        "the server waits, recorded, and not. CPU of the recorder: in percent of one CPU, its start and its end "
+        "included. austin knows no native frames. Of the pool, the parent alone is recorded."
+    )
+    yield row
+
+
+def measure(
+    row: Row, name: str, program: Program, python: Interpreter, peers: Sequence[Peer], settings: Settings
+) -> None:
+    """A line for each peer."""
+    rounds: dict[Peer, list[tuple[Speed, Speed, Speed, Run]]] = {peer: [] for peer in peers}
+    program.speed(1)
+    for _ in range(settings.rounds):
+        for peer, seen in rounds.items():
+            with row.trying(peer, settings, f", {name}"):
+                before = program.speed(settings.seconds / 2)
+                recording = Recording(peer, python, program.pid, RATE_HZ, round(settings.seconds + WARM_UP_S + 1))
+                program.speed(WARM_UP_S)
+                under = program.speed(settings.seconds)
+                run = recording.finish()
+                seen.append((before, under, program.speed(settings.seconds / 2), run))
+    for peer, seen in rounds.items():
+        if seen:
+            slowed = [100 * (1 - 2 * under.work / (before.work + after.work)) for before, under, after, _ in seen]
+            cpu = [100 * run.cpu_s / (settings.seconds + WARM_UP_S + 1) for *_, run in seen]
+            last = seen[-1][3].told
+            cells = [
+                spread(slowed, "%"),
+                _waited([(u.p50_ms, b.p50_ms) for b, u, *_ in seen]),
+                _waited([(u.p99_ms, b.p99_ms) for b, u, *_ in seen]),
+                spread(cpu, "%"),
+                f"{median(run.peak_bytes for *_, run in seen) / 1e6:.0f} MB",
+                f"{median(run.told.samples for *_, run in seen):,.0f}",
+                told(last.late),
+                told(last.lost),
+            ]
+            row.add(f"{name}: {peer.name}", cells, {"slowed_percent": slowed, "recorder_cpu_percent": cpu})
+
+
+def _waited(pairs: list[tuple[float | None, float | None]]) -> str:
+    known = [(under, alone) for under, alone in pairs if under is not None and alone is not None]
+    if not known:
+        return "-"
+    under, alone = (median(times) for times in zip(*known, strict=True))
+    return f"{under:.1f}, {alone:.1f} ms"
