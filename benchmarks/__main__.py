@@ -12,9 +12,10 @@ import sys
 from collections.abc import Callable, Iterator
 
 from benchmarks.cost import cost, growth, rates
+from benchmarks.page import Machine, remember, write
 from benchmarks.peers import Austin, Peer, PySpy, Tachyon, Weft
 from benchmarks.real import real
-from benchmarks.results import Machine, Row, Settings, remember, write
+from benchmarks.results import Row, Settings
 from benchmarks.truth import interleavings, shares, storm
 
 ROWS: dict[str, Callable[[Settings], Iterator[Row]]] = {

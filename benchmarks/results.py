@@ -1,24 +1,14 @@
-"""What rows have found: as JSON with every single figure, and as tables to read."""
+"""What rows have found: lines to read, and every single figure."""
 
 from __future__ import annotations
 
-import json
-import os
-import platform
-import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field
 from statistics import median
 
 from benchmarks.peers import Peer, PeerFailedError
-
-ROOT = Path(__file__).resolve().parent.parent
-FOLDER = ROOT / "docs" / "bench"
-HISTORY = ROOT / "benchmarks" / "history" / "runs.jsonl"
 
 
 @dataclass(frozen=True)
@@ -77,70 +67,6 @@ class Row:
 
 def _table_line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-@dataclass(frozen=True)
-class Machine:
-    """Where and when it was measured."""
-
-    cpu: str
-    cpus: int
-    kernel: str
-    date: str
-    revision: str
-    command: str
-    load: float  # when it began
-    versions: list[str]
-
-    @classmethod
-    def here(cls, command: str, versions: list[str]) -> Machine:
-        """Of this machine, now."""
-        model = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
-        git = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=10"]
-        return cls(
-            cpu=model[0].partition(":")[2].strip() if model else platform.machine(),
-            cpus=os.cpu_count() or 0,
-            kernel=platform.release(),
-            date=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
-            revision=subprocess.run(git, check=False, capture_output=True, text=True).stdout.strip() or "unknown",
-            command=command,
-            load=os.getloadavg()[0],
-            versions=versions,
-        )
-
-    def markdown(self) -> str:
-        """The head of the page."""
-        where = f"{self.cpu}, {self.cpus} CPUs, Linux {self.kernel}, load {self.load:.1f} at the start"
-        return f"""# What was measured
-
-Written by `{self.command}`. Medians, with the least and the most of all rounds in brackets; recorders took turns on one
-running program, so that what else the machine did fell on all alike. [truth.md](../truth.md) says what it means.
-
-{self.date}, revision {self.revision}; {where}; {", ".join(self.versions)}.
-"""
-
-
-def write(machine: Machine, rows: list[Row]) -> None:
-    """All that has been measured so far, as JSON and Markdown."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    document = {"machine": asdict(machine), "rows": [asdict(row) for row in rows]}
-    (FOLDER / "results.json").write_text(
-        json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n", "utf-8"
-    )
-    (FOLDER / "README.md").write_text("\n".join([machine.markdown(), *(row.markdown() for row in rows)]), "utf-8")
-
-
-def remember(machine: Machine, rows: list[Row]) -> None:
-    """One line of medians in the history, so that the effect of a change can be seen."""
-    HISTORY.parent.mkdir(parents=True, exist_ok=True)
-    medians = {
-        row.title: {
-            name: {key: median(values) for key, values in of.items() if values} for name, of in row.measured.items()
-        }
-        for row in rows
-    }
-    with HISTORY.open("a", encoding="utf-8") as file:
-        file.write(json.dumps({"machine": asdict(machine), "medians": medians}, ensure_ascii=False) + "\n")
 
 
 def spread(values: Sequence[float], unit: str) -> str:
