@@ -9,7 +9,6 @@ TOOLS := .venv/.build-requirements
 BUILT := .venv/.built
 CHECKERS := .venv/.check-requirements
 TESTERS := .venv/.test-requirements
-BENCHERS := .venv/.bench-requirements
 NATIVE := $(wildcard native/*.cpp native/*/*.cpp native/*.h native/*/*.h bpf/*.c bpf/*.h)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
@@ -45,7 +44,7 @@ format: $(CHECKERS)  ## format Python and C++
 	$(BIN)/clang-format -i $(NATIVE)
 
 .PHONY: bench
-bench: build $(TESTERS) $(BENCHERS)  ## weft beside its peers, on this machine, into docs/bench (QUICK=1: in a few minutes)
+bench: build $(TESTERS)  ## weft beside its peers, on this machine, into docs/bench (QUICK=1: in a few minutes)
 	@$(BIN)/python scripts/setup_tests.py
 	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
@@ -81,8 +80,4 @@ $(CHECKERS): pyproject.toml $(VENV)
 
 $(TESTERS): pyproject.toml $(VENV)
 	@$(PIP) install --group test
-	@touch $@
-
-$(BENCHERS): pyproject.toml $(VENV)
-	@$(PIP) install --group bench
 	@touch $@

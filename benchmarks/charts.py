@@ -38,7 +38,6 @@ CHARTS = (
     Chart("points_off", "Error of a share in the mean, percentage points", _mean_error),
     Chart("marginal_cpu_us", "CPU of one more sample, µs", lambda values: values),
     Chart("slowed", "Slow-down of the program, %", _percent),
-    Chart("slowed_percent", "Slow-down of the program, %", lambda values: values),
 )
 
 

@@ -8,7 +8,7 @@ from statistics import median
 
 from interpreters import Interpreter
 
-from benchmarks.peers import Austin, Peer, PeerFailedError, PySpy, Recording, Run, Tachyon, Weft
+from benchmarks.peers import Austin, Peer, PeerFailedError, PySpy, Recording, Run, Tachyon, Weft, places
 from benchmarks.programs import Worker, newest, running_worker
 from benchmarks.results import Row, Settings, micros, spread, told
 
@@ -136,7 +136,7 @@ class Rounds:
 def samples_of(run: Run) -> float:
     """How often it saw the thread that computes: some count those that wait, too."""
     whole = sum(weight for _, weight in run.stacks)
-    busy = sum(weight for stack, weight in run.stacks if any(function.endswith(BUSY) for function, _ in stack))
+    busy = sum(weight for stack, weight in run.stacks if any(function.endswith(BUSY) for function, _ in places(stack)))
     return run.told.samples * busy / whole if whole else 0
 
 

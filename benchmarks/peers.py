@@ -22,8 +22,13 @@ from weft import Capture, Profile
 from weft.profile.tables import View
 from weft.sample import Frame, FrameKind
 
-# Function and line, root first. What a profiler adds to a stack of Python is left out.
-Stack = tuple[tuple[str, int], ...]
+# Root first. What a profiler adds to a stack of Python is left out.
+Stack = tuple[Frame, ...]
+
+
+def places(stack: Stack) -> list[tuple[str, int]]:
+    """Function and line of the Python frames."""
+    return [(frame.function, frame.line) for frame in stack if frame.kind is FrameKind.PYTHON]
 
 
 @dataclass(frozen=True)
@@ -46,9 +51,7 @@ class Run:
     cpu_s: float
     peak_bytes: int  # of resident memory
     file_bytes: int
-    # Only if they were asked for, with their weights:
-    stacks: list[tuple[Stack, float]] = field(default_factory=list)
-    woven: list[tuple[tuple[Frame, ...], float]] = field(default_factory=list)
+    stacks: list[tuple[Stack, float]] = field(default_factory=list)  # only if they were asked for, with their weights
 
 
 class PeerFailedError(Exception):
@@ -74,14 +77,7 @@ class Peer(Protocol):
         """What the recording says; `said`: on stdout and stderr."""
 
     def stacks(self, output: Path) -> Iterator[tuple[Stack, float]]:
-        """Its stacks of Python frames."""
-
-
-class NativePeer(Peer, Protocol):
-    """One that shows native frames, too."""
-
-    def woven(self, output: Path) -> Iterator[tuple[tuple[Frame, ...], float]]:
-        """All frames of its stacks, root first, with their weights."""
+        """Its stacks with their weights; native frames, too, if these are recorded."""
 
 
 class Weft:
@@ -122,17 +118,11 @@ class Weft:
         )
 
     def stacks(self, output: Path) -> Iterator[tuple[Stack, float]]:
-        """What it saw running, by time."""
-        for frames, weight in self.woven(output):
-            yield tuple((each.function, each.line) for each in frames if each.kind is FrameKind.PYTHON), weight
-
-    def woven(self, output: Path) -> Iterator[tuple[tuple[Frame, ...], float]]:
-        """The same, the interpreter's own frames included."""
+        """What it saw running, by time, the interpreter's own frames included."""
         with Capture(output) as capture:
             profile = Profile.from_capture(capture, View(all_frames=True))
         for total in profile.totals:
-            frames = tuple(profile.frames[frame] for frame in profile.stacks.path(total.stack))
-            yield frames, total.weight_ns
+            yield tuple(profile.frames[frame] for frame in profile.stacks.path(total.stack)), total.weight_ns
 
 
 class PySpy:
@@ -167,20 +157,14 @@ class PySpy:
         return Told(samples=round(samples), lost=int(errors[1]) if errors else None)
 
     def stacks(self, output: Path) -> Iterator[tuple[Stack, float]]:
-        """A line a stack, its count at the end; the frame `__init__ (__init__)` is CPython's own."""
-        for line in output.read_text(errors="replace").splitlines():
-            text, _, count = line.rpartition(" ")
-            found = [re.fullmatch(r"(.*) \((.*):(\d+)\)", part) for part in text.split(";")]
-            yield tuple((each[1], int(each[3])) for each in found if each), float(count)
-
-    def woven(self, output: Path) -> Iterator[tuple[tuple[Frame, ...], float]]:
-        """Native frames are `function (library)`, or `function (file.c:line)` where it knows the line."""
+        """A line a stack, its count at the end."""
         for line in output.read_text(errors="replace").splitlines():
             text, _, count = line.rpartition(" ")
             yield tuple(map(_frame_of_py_spy, text.split(";"))), float(count)
 
 
 def _frame_of_py_spy(text: str) -> Frame:
+    """Native frames are `function (library)`, or `function (file.c:line)`; `__init__ (__init__)` is CPython's own."""
     found = re.fullmatch(r"(.*) \((.*?)(?::(\d+))?\)", text)
     function, file, line = found.groups() if found else (text, "", None)
     kind = FrameKind.PYTHON if file.endswith(".py") or file.startswith("<") else FrameKind.NATIVE
@@ -298,7 +282,7 @@ class Tachyon:
 def _of_places(parts: list[str]) -> Stack:
     """Frames as `file:function:line`; others are marks, and those without a line CPython's own."""
     found = [re.fullmatch(r"(.*):([^:]*):(-?\d+)", part) for part in parts]
-    return tuple((each[2], int(each[3])) for each in found if each and int(each[3]) > 0)
+    return tuple(Frame(FrameKind.PYTHON, each[2], each[1], int(each[3])) for each in found if each and int(each[3]) > 0)
 
 
 def _first_line(*command: str | Path) -> str:
@@ -335,11 +319,8 @@ class Recording:
             peer.command(pid, rate_hz, seconds, self._output), env=_INSTALLED, stdout=self._said, stderr=self._said
         )
 
-    def finish(self, *, stacks: bool = False, woven: NativePeer | None = None) -> Run:
-        """Its cost is that of the whole process, user and system (wait4(2)). PeerFailedError.
-
-        `woven`: the recorder again, if all its frames are wanted.
-        """
+    def finish(self, *, stacks: bool = False) -> Run:
+        """Its cost is that of the whole process, user and system (wait4(2)). PeerFailedError."""
         while os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
             self._peak_bytes = max(self._peak_bytes, _peak_bytes(self._process.pid))
             time.sleep(0.05)
@@ -357,5 +338,4 @@ class Recording:
                 self._peak_bytes,
                 self._output.stat().st_size,
                 list(self._peer.stacks(self._output)) if stacks else [],
-                list(woven.woven(self._output)) if woven else [],
             )

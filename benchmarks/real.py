@@ -122,11 +122,11 @@ def measure(
                 seen.append((before, under, program.speed(settings.seconds / 2), run))
     for peer, seen in rounds.items():
         if seen:
-            slowed = [100 * (1 - 2 * under.work / (before.work + after.work)) for before, under, after, _ in seen]
+            slowed = [1 - 2 * under.work / (before.work + after.work) for before, under, after, _ in seen]
             cpu = [100 * run.cpu_s / (settings.seconds + WARM_UP_S + 1) for *_, run in seen]
             last = seen[-1][3].told
             cells = [
-                spread(slowed, "%"),
+                spread([100 * each for each in slowed], "%"),
                 _waited([(u.p50_ms, b.p50_ms) for b, u, *_ in seen]),
                 _waited([(u.p99_ms, b.p99_ms) for b, u, *_ in seen]),
                 spread(cpu, "%"),
@@ -135,7 +135,15 @@ def measure(
                 told(last.late),
                 told(last.lost),
             ]
-            row.add(f"{name}: {peer.name}", cells, {"slowed_percent": slowed, "recorder_cpu_percent": cpu})
+            measured = {
+                "slowed": slowed,
+                "recorder_cpu_percent": cpu,
+                "peak_bytes": [run.peak_bytes for *_, run in seen],
+                "samples": [run.told.samples for *_, run in seen],
+                "p50_ms": [under.p50_ms for _, under, *_ in seen if under.p50_ms is not None],
+                "p99_ms": [under.p99_ms for _, under, *_ in seen if under.p99_ms is not None],
+            }
+            row.add(f"{name}: {peer.name}", cells, measured)
 
 
 def _waited(pairs: list[tuple[float | None, float | None]]) -> str:

@@ -13,10 +13,9 @@ from running import Target
 from storm_grammar import violation
 from woven_calls import calls, has_gap, kind_of, kinds_of
 
-from benchmarks.peers import Austin, NativePeer, Peer, PeerFailedError, PySpy, Recording, Run, Stack, Tachyon, Weft
+from benchmarks.peers import Austin, Peer, PeerFailedError, PySpy, Recording, Run, Stack, Tachyon, Weft, places
 from benchmarks.programs import TARGETS, newest, running_program
 from benchmarks.results import Measured, Row, Settings, told
-from weft.sample import Frame
 
 RATE_HZ = 1000
 WEFT = (Weft("ptrace"), Weft("bpf"), Weft("ptrace", native=True), Weft("bpf", native=True))
@@ -50,15 +49,16 @@ def storm(settings: Settings) -> Iterator[Row]:
                 row.add(peer.name, [*cells, told(run.told.lost), told(run.told.late)], measured)
         row.notes.append(
             "Impossible: the part of what was recorded whose stack the program's call tree does not have. Empty: shown "
-            "without any frame. Lost and late: samples that the recorder itself tells so."
+            "without any Python frame. Lost and late: samples that the recorder itself tells so."
         )
         yield row
 
 
 def judged(stacks: list[tuple[Stack, float]]) -> tuple[float, float]:
-    """The weight of stacks without a frame, and of those that cannot be."""
-    empty = sum(weight for stack, weight in stacks if not stack)
-    return empty, sum(weight for stack, weight in stacks if stack and violation(stack))
+    """The weight of stacks without a Python frame, and of those that cannot be."""
+    seen = [(places(stack), weight) for stack, weight in stacks]
+    empty = sum(weight for stack, weight in seen if not stack)
+    return empty, sum(weight for stack, weight in seen if stack and violation(stack))
 
 
 def whole_of(run: Run) -> float:
@@ -78,14 +78,14 @@ def interleavings(settings: Settings) -> Iterator[Row]:
         ("stacks with a wrong call", "C calls that are shown", "marked as not whole", "samples"),
     )
     seconds = settings.seconds * settings.rounds
-    peers: Sequence[NativePeer] = (Weft("ptrace", native=True), Weft("bpf", native=True), PySpy("--native"))
+    peers: Sequence[Peer] = (Weft("ptrace", native=True), Weft("bpf", native=True), PySpy("--native"))
     for peer in peers:
         with row.trying(peer, settings):
             with running_program(python, running.TARGETS / "woven.py", 10 * seconds + 60) as target:
-                run = Recording(peer, python, target.pid, RATE_HZ, seconds).finish(stacks=True, woven=peer)
+                run = Recording(peer, python, target.pid, RATE_HZ, seconds).finish(stacks=True)
             whole = whole_of(run)
-            marked = sum(weight for frames, weight in run.woven if has_gap(frames)) / whole
-            wrong, shown = judged_calls([(frames, weight) for frames, weight in run.woven if not has_gap(frames)])
+            marked = sum(weight for stack, weight in run.stacks if has_gap(stack)) / whole
+            wrong, shown = judged_calls([(stack, weight) for stack, weight in run.stacks if not has_gap(stack)])
             measured = {"wrong_share": [wrong], "shown_share": [shown], "marked_share": [marked]}
             cells = [_percent(wrong), f"{shown:.1%}", _percent(marked), f"{run.told.samples:,}"]
             row.add(peer.name, cells, measured)
@@ -96,14 +96,14 @@ def interleavings(settings: Settings) -> Iterator[Row]:
     yield row
 
 
-def judged_calls(stacks: list[tuple[tuple[Frame, ...], float]]) -> tuple[float, float]:
+def judged_calls(stacks: list[tuple[Stack, float]]) -> tuple[float, float]:
     """The part of the stacks that has a wrong call; of the calls by C functions, the part whose C function is shown."""
     wrong = made = shown = 0.0
-    for frames, weight in stacks:
-        stack = [(kind_of(name), kinds_of(between)) for name, between in [*calls(frames)][1:]]
-        wrong += weight * any(found - {kind} for kind, found in stack)
-        made += weight * sum(kind != "python" for kind, _ in stack)
-        shown += weight * sum(kind in found for kind, found in stack)
+    for stack, weight in stacks:
+        made_by = [(kind_of(name), kinds_of(between)) for name, between in [*calls(stack)][1:]]
+        wrong += weight * any(found - {kind} for kind, found in made_by)
+        made += weight * sum(kind != "python" for kind, _ in made_by)
+        shown += weight * sum(kind in found for kind, found in made_by)
     whole = sum(weight for _, weight in stacks)
     if not whole or not made:
         raise PeerFailedError("it recorded no call by a C function")
@@ -117,8 +117,13 @@ def shares(settings: Settings) -> Iterator[Row]:
         seconds = _share_seconds(settings) + 4
         yield share_row(what, TARGETS / "kinds.py", [seconds], interpreter, peers, settings)
     for interpreter, peers in groups():
-        others = [Austin("--cpu") if isinstance(peer, Austin) else peer for peer in peers if peer not in WEFT]
-        by_cpu = (Weft("ptrace", "--mode", "cpu"), Weft("bpf", "--mode", "cpu"), *others)
+        # py-spy has no such mode: it leaves out the threads that it takes for idle.
+        by_cpu = (
+            *(Weft(collector, "--mode", "cpu") for collector in ("ptrace", "bpf")),
+            *(peer for peer in peers if isinstance(peer, PySpy)),
+            Austin("--cpu"),
+            *(Tachyon("--mode", "cpu", *how) for how in ((), ("--blocking",))),
+        )
         what = "eight threads that compete for the GIL"
         yield share_row(what, TARGETS / "contenders.py", [], interpreter, by_cpu, settings)
 
@@ -165,7 +170,10 @@ def _share_seconds(settings: Settings) -> float:
 
 
 def _cpu_s_of_threads(target: Target) -> dict[str, float]:
-    """So far, of each thread that has a function of its own (the kernel's Documentation/scheduler/sched-stats.rst)."""
+    """So far, of each thread that has a function of its own (the kernel's Documentation/scheduler/sched-stats.rst).
+
+    The second in which a recorder starts counts, too.
+    """
     return {
         function: int(Path(f"/proc/{target.pid}/task/{tid}/schedstat").read_bytes().split()[0]) / 1e9
         for function, tid in target.ready.get("threads", {}).items()
@@ -197,7 +205,7 @@ def _probability(chance: float) -> str:
 
 
 def _weight_in(kind: str, stacks: list[tuple[Stack, float]]) -> float:
-    return sum(weight for stack, weight in stacks if any(function == kind for function, _ in stack))
+    return sum(weight for stack, weight in stacks if any(function == kind for function, _ in places(stack)))
 
 
 def _percent(share: float) -> str:

@@ -153,7 +153,7 @@ SECTION("perf_event") int on_tick(struct bpf_perf_event_data* context) {
         if (thread->place == WEFT_OFF_CPU) {
             notice_return(thread, tid, now_ns);
         }
-        sample->cpu_ns = thread->times.ran_ns + (not_before(thread, now_ns) - thread->since_ns);
+        sample->cpu_ns = thread->times.ran_ns + not_before(thread, now_ns) - thread->since_ns;
         sample->account_ns = thread->times.began_ns;
     }
     sample->in_kernel = (context->regs.cs & 3) == 0;

@@ -6,14 +6,16 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from xml.etree import ElementTree
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from running import TARGETS
 
+from benchmarks.charts import draw
 from benchmarks.cost import marginal_us
-from benchmarks.peers import Austin, Peer, PeerFailedError, PySpy, Recording, Run, Tachyon, Told, Weft
+from benchmarks.peers import Austin, Peer, PeerFailedError, PySpy, Recording, Run, Tachyon, Told, Weft, places
 from benchmarks.programs import newest, running_program
 from benchmarks.results import Row, spread
 from benchmarks.truth import chance_of, errors_of, judged, judged_calls
@@ -39,11 +41,17 @@ def test_a_peers_recording_is_read(make: Callable[[], Peer]) -> None:
         assert run.cpu_s > 0
         assert run.peak_bytes > 1 << 20
         for kind in KINDS:
-            seen = [stack for stack, _ in run.stacks if any(function == kind for function, _ in stack)]
+            stacks = [places(stack) for stack, _ in run.stacks]
+            seen = [stack for stack in stacks if any(function == kind for function, _ in stack)]
             assert seen, kind
             assert all(stack[0][0] == "<module>" and stack[0][1] > 0 for stack in seen)
         return
     pytest.skip(f"{peer.name} runs nowhere here: {peer.missing(interpreter)}")
+
+
+def python(function: str) -> Frame:
+    """A frame."""
+    return Frame(FrameKind.PYTHON, function, "program.py", 1)
 
 
 def test_a_recording_that_fails() -> None:
@@ -56,11 +64,11 @@ def test_a_recording_that_fails() -> None:
 
 def test_no_figure_comes_of_nothing() -> None:
     """GIVEN recordings that saw only a thread that waits THEN there is no cost per sample, but an error."""
-    waits = [((("<module>", 1),), 5.0)]
+    waits = [((python("<module>"),), 5.0)]
     short, long = (Run(Told(samples), 0.5, 0, 0, waits) for samples in (5, 50))
     with pytest.raises(PeerFailedError, match="no more samples"):
         marginal_us(short, long)
-    works = [((("<module>", 1), ("main.<locals>.descend", 30)), 4.0), *waits]
+    works = [((python("<module>"), python("main.<locals>.descend")), 4.0), *waits]
     short, long = (Run(Told(samples), cpu_s, 0, 0, works) for samples, cpu_s in ((9, 0.5), (90, 0.86)))
     assert marginal_us(short, long) == pytest.approx(0.36 / 36 * 1e6)
 
@@ -80,8 +88,7 @@ def test_wrong_calls_are_found() -> None:
     """GIVEN a call of sorted() that is shown, hidden, or shown as one of re THEN each counts as what it is."""
 
     def stack(*native: str) -> tuple[Frame, ...]:
-        python = [Frame(FrameKind.PYTHON, name, "woven.py", 1) for name in ("descend", "via_sorted")]
-        return (python[0], *(Frame(FrameKind.NATIVE, name, "", 0) for name in native), python[1])
+        return (python("descend"), *(Frame(FrameKind.NATIVE, name, "", 0) for name in native), python("via_sorted"))
 
     assert judged_calls([(stack("builtin_sorted", "list_sort"), 1.0)]) == (0, 1)
     assert judged_calls([(stack("PyObject_Vectorcall"), 1.0)]) == (0, 0)
@@ -115,6 +122,19 @@ def test_error_is_no_chance() -> None:
     assert chance_of(errors, dict.fromkeys(kinds, 2.0), 20_000) < 0.001
     with pytest.raises(PeerFailedError, match="none of the work"):
         errors_of(dict.fromkeys(kinds, 0.0), dict.fromkeys(kinds, 1.0))
+
+
+def test_the_charts(tmp_path: Path) -> None:
+    """GIVEN a table of which two lines have a measure THEN these, and no others, are in its chart."""
+    row = Row("Title", ("one",))
+    row.add("weft ptrace", ["1"], {"slowed": [0.02, 0.03, 0.04]})
+    row.add("py-spy", ["1"], {"slowed": [0.5]})
+    row.add("austin", ["1"], {"marginal_cpu_us": [40.0]})
+    ((title, path),) = draw(row, tmp_path, 3)
+    assert title == "Slow-down of the program, %"
+    texts = {text.strip() for text in ElementTree.parse(path).getroot().itertext()}
+    assert {title, "weft ptrace", "3", "py-spy", "50"} <= texts
+    assert "austin" not in texts
 
 
 def test_the_table() -> None:

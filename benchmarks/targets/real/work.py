@@ -10,7 +10,6 @@ import mmap
 import os
 import struct
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -76,15 +75,15 @@ def pytest() -> Callable[[], object]:
     """A run of pytest in this process: a hundred small tests with fixtures and parameters."""
     import pytest as runner
 
-    folder = tempfile.mkdtemp()
-    Path(folder, "test_small.py").write_text(
+    path = Path(__file__).with_name("test_small.py")  # in the folder that is made for this run
+    path.write_text(
         "import pytest\n"
         "@pytest.fixture\ndef numbers(): return list(range(100))\n"
         "@pytest.mark.parametrize('n', range(100))\n"
         "def test_sum(numbers, n): assert sum(numbers[:n]) == n * (n - 1) // 2\n"
     )
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what it reports
-    return lambda: runner.main(["-q", "-p", "no:cacheprovider", folder])
+    return lambda: runner.main(["-q", "-p", "no:cacheprovider", str(path)])
 
 
 def pool() -> Callable[[], object]:
