@@ -9,9 +9,10 @@ namespace weft {
 namespace {
 
 constexpr int kMaxRetakes = 5;
-// What claims may be behind the CPU time, besides a period for each CPU, before ticks count as missed. Periods of 0.5 to 1.5, and
-// claims that catch up by a sixteenth, are apart by 0.8 as a rule (standard deviation).
+// What claims may be behind the CPU time before ticks count as missed. Claims that catch up by a sixteenth are apart by 0.8 periods
+// as a rule (standard deviation) where these are of 0.5 to 1.5, and by 2.7 where they are drawn without memory (drawn_tick_ns).
 constexpr std::uint64_t kOwedPeriods = 8;
+constexpr std::uint64_t kOwedTicks = 16;  // besides one for each CPU
 // For how long the wall clock's every tick looks at a thread that has blocked unseen.
 constexpr std::uint64_t kBlocksPeriods = 100;
 // A thread that is held for long (a stack of 100,000 frames) is left alone for so many times as long, so that it loses
@@ -117,7 +118,7 @@ Timeline::Claim Sampler::claim(const SampledThread& thread, bool exact) const {
         return {true, exact, 2 * period_ns_, (lags ? 5 : 2) * kOwedPeriods * period_ns_ + kSchedulerTick, lags};
     }
     if (own_clock_is_exact(thread)) {
-        return {true, exact, 2 * period_ns_, (kOwedPeriods + thread.clock.cpus()) * period_ns_};
+        return {true, exact, 2 * period_ns_, (kOwedTicks + thread.clock.cpus()) * period_ns_};
     }
     return {false, exact, std::max(8 * period_ns_, kSchedulerTick), 0};
 }

@@ -21,6 +21,11 @@ constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kMaxPause = 100 * kMillisecond;
 constexpr std::uint64_t kLongestRest = kSecond;  // between two looks at a thread that stands still
 constexpr std::uint64_t kRestPeriods = 8;
+// From one tick of a clock to the next. The least is what a reader may need to get its CPU: until it has set the next period, the
+// clock goes on with the last one.
+constexpr std::uint64_t kLeastPeriod = kMillisecond / 10;
+constexpr int kMostPeriods = 4;
+constexpr double kMeanOfDrawn = 0.982;  // 1 - exp(-kMostPeriods): what is above that counts as that
 
 bool is_refusal(int error) { return error == EACCES || error == EPERM || error == ENOSYS; }
 
@@ -33,6 +38,16 @@ std::uint64_t Sampler::between(std::uint64_t least_ns, std::uint64_t most_ns) {
 // From half a period to one and a half. Each is drawn anew: a program whose work has a rhythm near to ours falls into step with a
 // clock that strays less, and is met in the same places again and again.
 std::uint64_t Sampler::drawn_period_ns() { return between(period_ns_ / 2, period_ns_ + period_ns_ / 2); }
+
+// Of a thread's own clock, whose ticks lengthen what they fall into: without memory, as far as can be, so that how long a turn of
+// the program's work is and what came before it does not tell whether it is met.
+std::uint64_t Sampler::drawn_tick_ns(std::uint64_t passed_ns) {
+    const std::uint64_t least_ns = std::min(kLeastPeriod, period_ns_ / 2);
+    const double drawn =
+        std::min<double>(kMostPeriods, std::exponential_distribution<double>()(random_)) / kMeanOfDrawn;
+    const auto more_ns = static_cast<std::uint64_t>(drawn * static_cast<double>(period_ns_ - least_ns));
+    return least_ns + more_ns - std::min(passed_ns, more_ns);
+}
 
 // Sets the timer to the wall clock's next tick, or to when somebody is due, if that is later.
 void Sampler::arm_timer(std::uint64_t now_ns) {
@@ -121,9 +136,10 @@ void Sampler::check(SampledThread& thread, std::uint64_t now_ns, std::uint64_t m
         return;  // its samples come by themselves
     }
     if (thread.clock.valid()) {
-        // On each CPU it ticks after another period there, which may be one and a half.
-        const std::uint64_t patience =
-            own_clock_is_exact(thread) ? (2 * thread.clock.cpus() + 1) * period_ns_ + kSchedulerTick : 2 * period_ns_;
+        // On each CPU it ticks after another period there, which may be several times as long.
+        const std::uint64_t patience = own_clock_is_exact(thread)
+                                           ? (kMostPeriods * thread.clock.cpus() + 1) * period_ns_ + kSchedulerTick
+                                           : 2 * period_ns_;
         const std::uint64_t ticked = thread.ticked_cpu_ns.value_or(stat.cpu_ns);
         thread.ticked_cpu_ns = ticked;
         if (stat.cpu_ns < ticked + patience) {

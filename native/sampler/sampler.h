@@ -108,6 +108,7 @@ class Sampler {
     bool open_clock(SampledThread& thread);
     std::uint64_t between(std::uint64_t least_ns, std::uint64_t most_ns);
     std::uint64_t drawn_period_ns();
+    std::uint64_t drawn_tick_ns(std::uint64_t passed_ns);
     // Whether it is known of every period of its CPU time that it is over.
     bool own_clock_is_exact(const SampledThread& thread) const {
         return kernel_side_ || (thread.clock.valid() && !user_only_);

@@ -42,7 +42,7 @@ void Sampler::sample_at_tick(SampledThread& thread, int cpu, const Tick& tick, c
     // The next period begins when the thread goes on, so what has passed of it is taken off.
     const std::uint64_t now_ns = monotonic_ns();
     const std::uint64_t passed_ns = std::min(now_ns - std::min(now_ns, tick.time_ns), period_ns_ / 4);
-    thread.clock.set_period(cpu, drawn_period_ns() - passed_ns);
+    thread.clock.set_period(cpu, drawn_tick_ns(passed_ns));
     check_later(thread, tick.time_ns);
     if (!is_due(thread, tick.time_ns)) {
         return;
