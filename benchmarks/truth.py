@@ -29,6 +29,16 @@ def groups() -> Iterator[tuple[Interpreter, Sequence[Peer]]]:
         yield own, (*WEFT, Tachyon(), Tachyon("--blocking"))
 
 
+def groups_by_cpu() -> Iterator[tuple[Interpreter, Sequence[Peer]]]:
+    """The same, of CPU time alone. py-spy has no mode for it: it leaves out the threads that it takes for idle."""
+    mode = ("--mode", "cpu")
+    weft = (Weft("ptrace", *mode), Weft("bpf", *mode))
+    if python := newest((3, 13)):
+        yield python, (*weft, PySpy(), PySpy("--nonblocking"), Austin("--cpu"))
+    if own := newest((3, 15)):
+        yield own, (*weft, Tachyon(*mode), Tachyon(*mode, "--blocking"))
+
+
 def storm(settings: Settings) -> Iterator[Row]:
     """A program of tens of millions of short calls a second, of whose stacks it is known which can exist."""
     for interpreter, peers in groups():
@@ -116,16 +126,9 @@ def shares(settings: Settings) -> Iterator[Row]:
         what = "a dozen kinds of work in turns"
         seconds = _share_seconds(settings) + 4
         yield share_row(what, TARGETS / "kinds.py", [seconds], interpreter, peers, settings)
-    for interpreter, peers in groups():
-        # py-spy has no such mode: it leaves out the threads that it takes for idle.
-        by_cpu = (
-            *(Weft(collector, "--mode", "cpu") for collector in ("ptrace", "bpf")),
-            *(peer for peer in peers if isinstance(peer, PySpy)),
-            Austin("--cpu"),
-            *(Tachyon("--mode", "cpu", *how) for how in ((), ("--blocking",))),
-        )
+    for interpreter, peers in groups_by_cpu():
         what = "eight threads that compete for the GIL"
-        yield share_row(what, TARGETS / "contenders.py", [], interpreter, by_cpu, settings)
+        yield share_row(what, TARGETS / "contenders.py", [], interpreter, peers, settings)
 
 
 def share_row(

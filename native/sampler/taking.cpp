@@ -39,7 +39,8 @@ bool Sampler::is_due(SampledThread& thread, std::uint64_t now_ns) {
 
 // A tick of the thread's own clock, on the reader of the CPU that it fell on: the thread waits for that CPU.
 void Sampler::sample_at_tick(SampledThread& thread, int cpu, const Tick& tick, const Wake& wake) {
-    // The next period begins when the thread goes on, so what has passed of it is taken off.
+    // The next period begins when the thread goes on, so what has passed of it is taken off: the interrupt and the switch to
+    // this reader, not what the reader had to wait for its CPU, which is no time of the thread's.
     const std::uint64_t now_ns = monotonic_ns();
     const std::uint64_t passed_ns = std::min(now_ns - std::min(now_ns, tick.time_ns), period_ns_ / 4);
     thread.clock.set_period(cpu, drawn_tick_ns(passed_ns));

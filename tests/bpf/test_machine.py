@@ -140,6 +140,7 @@ def test_in_a_container(tmp_path: Path) -> None:
     assert list(time_in(path, "contained")) == [int(children[0])]
 
 
+@pytest.mark.serial
 def test_a_storm_of_processes(tmp_path: Path) -> None:
     """GIVEN a shell that starts commands as fast as it can THEN weft keeps up, and sees it and the steady program.
 

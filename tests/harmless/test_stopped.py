@@ -174,7 +174,8 @@ class TestAnotherTracer:
                 timeout=60,
             )
             assert strace.returncode != 0
-            wait_until(lambda: runs(target.pid), "the target goes on")
+            goes_on_until_ns = cpu_ns(target.pid) + 200_000_000
+            wait_until(lambda: cpu_ns(target.pid) > goes_on_until_ns, "the target goes on")
             weft.send_signal(signal.SIGINT)
             _, errors = weft.communicate()
             assert weft.returncode == 0, errors.decode()
