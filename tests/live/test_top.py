@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from capture.builder import CaptureBuilder, frame, native_frame
 from live.made import woven_capture
+from rich.terminal_theme import DEFAULT_TERMINAL_THEME
 from textual.pilot import Pilot
 
 from weft.capture import Capture
@@ -365,6 +366,22 @@ def test_nothing_is_drawn_anew_that_is_as_it_was(app: TopApp, monkeypatch: pytes
     ],
 )
 def test_looks(tmp_path: Path, snap_compare: Any, name: str, size: tuple[int, int], keys: list[str]) -> None:
+    assert looks(tmp_path, snap_compare, name, size, keys)
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"), [("functions", ["down"]), ("flame", ["3", "down", "left", "down"]), ("threads", ["4", "o"])]
+)
+def test_looks_in_a_light_terminal(
+    tmp_path: Path, snap_compare: Any, monkeypatch: pytest.MonkeyPatch, name: str, keys: list[str]
+) -> None:
+    """GIVEN a terminal whose own colours are black on white."""
+    monkeypatch.setattr("rich.console.SVG_EXPORT_THEME", DEFAULT_TERMINAL_THEME)
+    assert looks(tmp_path, snap_compare, f"{name}, light", (100, 24), keys)
+
+
+def looks(tmp_path: Path, snap_compare: Any, name: str, size: tuple[int, int], keys: list[str]) -> bool:
+    """Whether the view looks as its snapshot does, after these keys."""
     app = TopApp(Watch(woven_capture(tmp_path / "x.weft"), Settings(since_start=True)), cost=lambda: Cost(0.012, 0.021))
     app.title = f"weft top: {name}"
 
@@ -373,7 +390,7 @@ def test_looks(tmp_path: Path, snap_compare: Any, name: str, size: tuple[int, in
         await pilot.press(*keys)
         await pilot.pause()
 
-    assert snap_compare(app, terminal_size=size, run_before=settle)
+    return bool(snap_compare(app, terminal_size=size, run_before=settle))
 
 
 def test_without_colour(tmp_path: Path, snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
