@@ -27,6 +27,14 @@ _NAMELESS = "[inlined]"  # dwz has moved its name into a file that cannot be had
 _Function = tuple[int, int, bytes]  # address, end, name
 
 
+def _oddness(name: bytes) -> tuple[bool, int, bytes]:
+    """How little a name is the one that people know, of several that a function has.
+
+    The C library has read, __read, __libc_read and, for its own calls, __GI_read.
+    """
+    return name.startswith(b"__GI_"), len(name) - len(name.lstrip(b"_")), name
+
+
 class Resolver:
     """Answers for one module, until it is closed. What it cannot tell, it tells by its address."""
 
@@ -69,7 +77,11 @@ class Resolver:
                 self._unnamed = Unnamed(files[0])
         except ElfError as error:
             self._module.problems.append(f"names for functions without symbols cannot be read: {error}")
-        self._functions = sorted((address, address + size, name) for (address, name), size in functions.items())
+        names: dict[tuple[int, int], bytes] = {}
+        for (address, name), size in functions.items():
+            place = address, address + size
+            names[place] = min(names.get(place, name), name, key=_oddness)
+        self._functions = sorted((*place, name) for place, name in names.items())
         if self._module.jit:
             self._functions = self._module.jit.functions()
         self._begins = [address for address, _, _ in self._functions]
