@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -208,15 +210,56 @@ def test_matches_are_drawn_where_they_are_on_every_screen(open_page: OpenPage, p
     assert page.pixel(canvas, 0.5, level(5)) == page.colour("--paper")
 
 
+def linear(colour: tuple[int, int, int]) -> tuple[float, float, float]:
+    """Red, green and blue from 0 to 1, as light adds up (WCAG 2.2)."""
+    red, green, blue = (c / 255 / 12.92 if c <= 10 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in colour)
+    return red, green, blue
+
+
 def luminance(colour: tuple[int, int, int]) -> float:
     """Relative luminance by WCAG 2.2."""
-    parts = [c / 255 / 12.92 if c <= 10 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in colour]
-    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+    red, green, blue = linear(colour)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def contrast(one: tuple[int, int, int], other: tuple[int, int, int]) -> float:
     bright, dim = sorted((luminance(one), luminance(other)), reverse=True)
     return (bright + 0.05) / (dim + 0.05)
+
+
+def hue(colour: tuple[int, int, int]) -> float:
+    """The hue in degrees, in OKLab (bottosson.github.io/posts/oklab)."""
+    red, green, blue = linear(colour)
+    long = (0.4122214708 * red + 0.5363325363 * green + 0.0514459929 * blue) ** (1 / 3)
+    medium = (0.2119034982 * red + 0.6806995451 * green + 0.1073969566 * blue) ** (1 / 3)
+    short = (0.0883024619 * red + 0.2817188376 * green + 0.6299787005 * blue) ** (1 / 3)
+    a = 1.9779984951 * long - 2.4285922050 * medium + 0.4505937099 * short
+    b = 0.0259040371 * long + 0.7827717662 * medium - 0.8086757660 * short
+    return math.degrees(math.atan2(b, a)) % 360
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_kinds_are_told_by_their_hue(open_page: OpenPage, dark: bool) -> None:
+    """GIVEN functions of many files of each kind THEN hues of two kinds are further apart than shades are."""
+    native, count = FrameKind.NATIVE, 30
+    kinds: list[Callable[[int], Frame]] = [
+        lambda i: frame(f"f{i}", f"/srv/package_{i}/module.py", 1, 1),
+        lambda i: Frame(native, f"c{i}", f"file_{i}.c", 1, module="/lib/x.so"),
+        lambda i: Frame(native, f"r{i}", f"file_{i}.rs", 1, module="/lib/y.so"),
+        lambda i: Frame(FrameKind.KERNEL, f"k{i}", f"[module_{i}]", 0),
+        lambda i: Frame(FrameKind.CYTHON, f"y{i}", f"file_{i}.pyx", 1, module="/lib/z.so"),
+    ]
+    recording = Recording()
+    for kind in kinds:  # each kind in a tree of its own, so that its boxes are in one place
+        root = frame(f"root_{len(recording.seen) // count}")
+        recording.seen += [Seen((frame("main"), root, kind(i)), MS) for i in range(count)]
+    page = open_page(recording, dark=dark)
+    whole = len(kinds) * count
+    colours = [page.pixel("#graph canvas", (i + 0.5) / whole, level(3)) for i in range(whole)]
+    ranges = sorted([*map(hue, colours[i : i + count])] for i in range(0, whole, count))
+    assert all(len({*map(round, hues)}) >= 3 for hues in ranges), "files of one kind differ"
+    for lower, upper in pairwise(ranges):
+        assert min(upper) - max(lower) > 15
 
 
 @pytest.mark.parametrize("dark", [False, True])
