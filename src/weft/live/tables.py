@@ -16,7 +16,7 @@ _UNKNOWN: Final = "-"
 LONGEST: Final = 400  # characters of a name that are looked at
 _STATE_STYLES: Final = {State.RUNNING: "green", State.RUNNABLE: "yellow", State.GIL: "red"}
 # By kind_of(): the hues of the HTML report, of a lightness that both dark and light terminals set off.
-COLOURS: Final = ("#87bcf4", "#d4b36c", "#cdafae", "#c6a8ea", "#89c8a6", "#f79c85", "#b3b8bd")
+COLOURS: Final = ("#87bcf4", "#d0b56c", "#cdafae", "#c6a8ea", "#89c8a6", "#f79c85", "#b3b8bd")
 KINDS: Final = ("Python", "C, C++", "missing frames", "Cython", "kernel", "Rust", "interpreter")
 
 Spans = list[tuple[str, str]]  # text and style, as rich takes it

@@ -8,7 +8,7 @@ import { CYTHON, PYTHON } from "./model.js";
 
 const STRENGTH = { own: 1, package: 0.72, standard: 0.46, kernel: 1 };
 //              Python C    missing Cython kernel Rust interpreter
-const HUES = [250, 85, 20, 305, 160, 35, 250];
+const HUES = [250, 90, 20, 305, 160, 35, 250];
 const CHROMA = [0.085, 0.085, 0.03, 0.085, 0.07, 0.1, 0.008];
 const SPREAD = 14; // degrees of hue that files of one kind differ from it by: less than half of what kinds differ by
 
