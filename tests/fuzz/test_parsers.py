@@ -243,6 +243,9 @@ def test_elf_files(changes: list[tuple[int, int, int]], size: int, tmp_path: Pat
         assert file.debug_link is None or "/" not in file.debug_link.name
         assert file.build_id is None or isinstance(file.build_id, str)
         assert set(file.symbols(NAMES)) <= set(NAMES)
+        with suppress(ElfError):
+            for _, _, place in file.function_symbols():
+                assert len(file.name_at(place)) <= 4096
 
 
 def elf_with_symbols(symbols: bytes, strings: bytes) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from contextlib import ExitStack, closing
 from typing import Any
 
@@ -12,6 +11,7 @@ from weft.symbolize.cython import CythonModule
 from weft.symbolize.debuginfod import Debuginfod
 from weft.symbolize.dwarf import DebugInformation
 from weft.symbolize.files import files_of, has_lines, shared_file
+from weft.symbolize.functions import Functions
 from weft.symbolize.lines import lines_of
 from weft.symbolize.machinery import is_machinery
 from weft.symbolize.names import readable
@@ -24,16 +24,6 @@ _OF_CPYTHON = "py::"
 _MAX_INLINED = 64  # functions at one address
 _NAMELESS = "[inlined]"  # dwz has moved its name into a file that cannot be had
 
-_Function = tuple[int, int, bytes]  # address, end, name
-
-
-def _oddness(name: bytes) -> tuple[bool, int, bytes]:
-    """How little a name is the one that people know, of several that a function has.
-
-    The C library has read, __read, __libc_read and, for its own calls, __GI_read.
-    """
-    return name.startswith(b"__GI_"), len(name) - len(name.lstrip(b"_")), name
-
 
 class Resolver:
     """Answers for one module, until it is closed. What it cannot tell, it tells by its address."""
@@ -41,7 +31,7 @@ class Resolver:
     def __init__(self, module: CodeModule, servers: Debuginfod | None = None) -> None:
         """Read the module's symbols, and note in it what cannot be read; `servers`: asked for what is not here."""
         self._module = module
-        self._functions: list[_Function] = []
+        self._functions = Functions()
         self._lines: Any = None  # a symbolic.SymCache
         self._rest: DebugInformation | None = None  # what that leaves out
         self._has_dwo = self._has_nameless = False
@@ -64,27 +54,20 @@ class Resolver:
         self._opened.close()
 
     def _read_functions(self, files: list[ElfFile]) -> None:
-        functions: dict[tuple[int, bytes], int] = {}
         for file in files:
             try:
-                functions |= {(address, name): size for address, size, name in file.functions() if size}
+                self._functions.add(file.function_symbols(), file.name_at)
             except ElfError as error:
                 self._module.problems.append(f"the symbols in {file.path} cannot be read: {error}")
         try:
             for file in files[:1]:
-                functions |= {(address, name): size for address, size, name in stubs(file)}
+                self._functions.add_named(stubs(file))
             if files and not any(file.section(".symtab") for file in files):
                 self._unnamed = Unnamed(files[0])
         except ElfError as error:
             self._module.problems.append(f"names for functions without symbols cannot be read: {error}")
-        names: dict[tuple[int, int], bytes] = {}
-        for (address, name), size in functions.items():
-            place = address, address + size
-            names[place] = min(names.get(place, name), name, key=_oddness)
-        self._functions = sorted((*place, name) for place, name in names.items())
         if self._module.jit:
-            self._functions = self._module.jit.functions()
-        self._begins = [address for address, _, _ in self._functions]
+            self._functions.add_named((begin, end - begin, name) for begin, end, name in self._module.jit.functions())
 
     def at(self, address: int) -> list[Frame]:
         """Return the function that the address lies in, and those inlined into it there, outermost first."""
@@ -162,9 +145,9 @@ class Resolver:
 
     def _symbol(self, address: int) -> str | None:
         """Return the name of the smallest function that holds the address."""
-        at = bisect_right(self._begins, address) if self._functions else 0
-        found: _Function | None = None
-        for begin, end, name in reversed(self._functions[max(0, at - 8) : at]):
-            if address < end and (found is None or (end - begin, name) < (found[1] - found[0], found[2])):
-                found = begin, end, name
-        return readable(found[2].decode("utf-8", "backslashreplace")) if found else None
+        try:
+            name = self._functions.at(address)
+        except ElfError as error:
+            self._module.problems.append(f"a symbol's name cannot be read: {error}")
+            return None
+        return readable(name.decode("utf-8", "backslashreplace")) if name else None

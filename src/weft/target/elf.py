@@ -26,6 +26,7 @@ MAX_HEADERS = 1024
 _MAX_TABLE = 256 << 20  # bytes of a symbol or string table; CPython's own have about 1 MB
 _MAX_ENTRIES = 1 << 22  # of a table; libtorch_cpu has some 500,000 symbols
 _MAX_NAME = 4096  # bytes; longer ones are cut
+_PART = 1 << 20  # bytes of a string table that are searched at a time
 # Of names: so many bytes, and so many times the string table that they come from, in which they may overlap.
 _MOST_NAMES, _MOST_SHARED = 1 << 16, 8
 
@@ -239,12 +240,17 @@ class ElfFile:
         """Return (address, size, name) of all functions that .symtab and .dynsym define."""
         return [*self._defined(_SHT_SYMTAB, _FUNCTIONS), *self._defined(_SHT_DYNSYM, _FUNCTIONS)]
 
-    def function_ranges(self) -> Iterator[tuple[int, int]]:
-        """Yield (address, size) of the same, without their names, whose reading takes 150 MB for libtorch."""
+    def function_symbols(self) -> Iterator[tuple[int, int, int]]:
+        """Yield (address, size, place of the name in the file) of the same: the names of libtorch's take 150 MB."""
         for kind in (_SHT_SYMTAB, _SHT_DYNSYM):
-            for _, info, _, section, value, size in SYMBOL.iter_unpack(self._symbols(kind)[0]):
-                if section and info & 15 in _FUNCTIONS:
-                    yield self._placed(value, section), size
+            symbols, strings = self._symbols(kind)
+            for at, info, _, section, value, size in SYMBOL.iter_unpack(symbols):
+                if strings and section and info & 15 in _FUNCTIONS and at < strings.size:
+                    yield self._placed(value, section), size, strings.offset + at
+
+    def name_at(self, place: int) -> bytes:
+        """Return the name that begins at a place in the file. ElfError."""
+        return self.read(place, min(_MAX_NAME, self.size - place)).partition(b"\0")[0]
 
     def data_symbols(self) -> list[tuple[int, bytes]]:
         """Return (address, name) of the data that .dynsym defines."""
@@ -293,18 +299,28 @@ class ElfFile:
 
     def _named(self, kind: int, names: tuple[str, ...]) -> Iterator[tuple[str, int, int]]:
         """Yield (name, address, size) of those that a table of symbols defines."""
-        text, symbols = self._table(kind)
+        symbols, strings = self._symbols(kind)
         # A name is found in the string table first, so that the symbols need only be compared by number.
-        wanted: dict[int, str] = {}
-        for name in names:
-            key = name.encode() + b"\0"
-            at = text.find(key)
-            while at >= 0 and len(wanted) < MAX_HEADERS:  # the linker also merges a name into the tail of a longer one
-                wanted[at] = name
-                at = text.find(key, at + 1)
+        wanted = self._find(strings, names) if strings else {}
         for at, _, _, section, value, size in SYMBOL.iter_unpack(symbols) if wanted else ():
             if at in wanted and section:
                 yield wanted[at], value, size
+
+    def _find(self, strings: Section, names: tuple[str, ...]) -> dict[int, str]:
+        """Return where in a string table names are, some bytes of it at a time: libtorch's has 72 MB."""
+        if strings.size > _MAX_TABLE:
+            raise ElfError(f"a string table of {strings.size:,} bytes")
+        found: dict[int, str] = {}
+        keys = {name: name.encode() + b"\0" for name in names}
+        overlap = max(map(len, keys.values()))
+        for begin in range(0, strings.size, _PART):
+            text = self.read(strings.offset + begin, min(_PART + overlap, strings.size - begin))
+            for name, key in keys.items():
+                at = text.find(key)
+                while at >= 0 and len(found) < MAX_HEADERS:  # linkers also merge a name into the tail of a longer one
+                    found[begin + at] = name
+                    at = text.find(key, at + 1)
+        return found
 
     def _table(self, kind: int) -> tuple[bytes, bytes]:
         """Return the strings and the symbols of the first table of this kind; empty if there is none."""

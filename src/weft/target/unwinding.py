@@ -44,7 +44,7 @@ def _uncovered(file: ElfFile, table: _native.UnwindTable) -> Iterator[tuple[int,
     """Yield (address, end, first bytes) of functions without CFI, as of hand-written kernels; none overlaps another."""
     last = 0
     sections = [section for section in file.sections if section.is_code]
-    functions = {(at, size) for at, size in file.function_ranges() if size and not table.covers(at)}
+    functions = {(at, size) for at, size, _ in file.function_symbols() if size and not table.covers(at)}
     for address, size in sorted(functions)[:_MAX_FUNCTIONS]:
         inside = next((s for s in sections if 0 <= address - s.address <= s.size - size), None)
         if address < last or not inside or table.covers(address + size - 1):
