@@ -31,7 +31,9 @@ def library(interpreter: Interpreter, folder: Path, source: str, *options: str) 
 
 def frames_of(pid: int) -> list[dict[str, Any]]:
     """The frames of a program of one thread."""
-    (thread,) = json.loads(run_weft("dump", "--json", pid).stdout)["threads"]
+    dump = run_weft("dump", "--json", pid)
+    assert dump.returncode == 0, dump.stderr
+    (thread,) = json.loads(dump.stdout)["threads"]
     frames: list[dict[str, Any]] = [frame for frame in thread["frames"] if frame["kind"] != "kernel"]
     return frames
 

@@ -56,7 +56,8 @@ def methods(file: ElfFile) -> dict[int, bytes]:
     """
     exported = (address for address, name in file.data_symbols() if _TYPE_SYMBOL.fullmatch(name))
     types = set(islice(exported, _MAX_TYPES))
-    if not types and not any(name.startswith((b"Py", b"_Py")) for name in file.imports().values()):
+    imported = map(file.name_at, file.imports().values())
+    if not types and not any(name.startswith((b"Py", b"_Py")) for name in imported):
         return {}
     tables = _Tables(file)
     found: dict[int, set[tuple[bytes, bytes]]] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, closing
+from functools import partial
 from typing import Any
 
 from weft.readers import ReaderError
@@ -15,7 +16,7 @@ from weft.symbolize.functions import Functions
 from weft.symbolize.lines import lines_of
 from weft.symbolize.machinery import is_machinery
 from weft.symbolize.names import readable
-from weft.symbolize.unnamed import STUB, Unnamed, stubs
+from weft.symbolize.unnamed import STUB, Unnamed, stub_name, stubs
 from weft.target.code import CodeModule
 from weft.target.elf import ElfError, ElfFile
 
@@ -61,7 +62,7 @@ class Resolver:
                 self._module.problems.append(f"the symbols in {file.path} cannot be read: {error}")
         try:
             for file in files[:1]:
-                self._functions.add_named(stubs(file))
+                self._functions.add(stubs(file), partial(stub_name, file))
             if files and not any(file.section(".symtab") for file in files):
                 self._unnamed = Unnamed(files[0])
         except ElfError as error:

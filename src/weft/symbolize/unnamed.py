@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import struct
 from bisect import bisect_right
+from collections.abc import Iterator
 
 from weft.symbolize.methods import methods
 from weft.target.elf import ElfFile
@@ -13,7 +14,7 @@ from weft.target.elf import ElfFile
 _STUB_SECTIONS = (".plt", ".plt.sec", ".plt.got", ".iplt")
 _JUMP = re.compile(rb"(?:\xf3\x0f\x1e\xfa)?\xf2?\xff\x25(.{4})", re.DOTALL)
 _ALIGNMENT, _STUB_SIZE = 8, 16
-STUB = "@plt"  # what the names of stubs end with
+STUB = "@plt"  # what the names of stubs are told with
 _MAX_STUBS = 1 << 20
 _MAX_STARTS = 1 << 22
 # .eh_frame_hdr (LSB Core, "Exception Frames"): version 1, its encodings as every linker writes them: a pc-relative
@@ -22,17 +23,20 @@ _HEADER = bytes([1, 0x1B, 0x03, 0x3B])
 _PAIR = struct.Struct("<iI")
 
 
-def stubs(file: ElfFile) -> list[tuple[int, int, bytes]]:
-    """Return (address, size, name) of the procedure linkage table's entries: `memset@plt`. ElfError."""
+def stubs(file: ElfFile) -> Iterator[tuple[int, int, int]]:
+    """Yield (address, size, place of the name in the file) of the procedure linkage table's entries. ElfError."""
     slots = file.imports()
-    found = []
     for section in filter(None, map(file.section, _STUB_SECTIONS)) if slots else ():
         for jump in _JUMP.finditer(file.read(section.offset, min(section.size, _MAX_STUBS * _STUB_SIZE))):
             begin = section.address + jump.start()
             slot = section.address + jump.end() + int.from_bytes(jump[1], "little", signed=True)
             if begin % _ALIGNMENT == 0 and slot in slots:
-                found.append((begin, _STUB_SIZE, slots[slot] + STUB.encode()))
-    return found
+                yield begin, _STUB_SIZE, slots[slot]
+
+
+def stub_name(file: ElfFile, place: int) -> bytes:
+    """Return the name to tell an entry by: `memset@plt`. ElfError."""
+    return file.name_at(place) + STUB.encode()
 
 
 class Unnamed:

@@ -256,15 +256,16 @@ class ElfFile:
         """Return (address, name) of the data that .dynsym defines."""
         return [(address, name) for address, _, name in self._defined(_SHT_DYNSYM, _OBJECTS)]
 
-    def imports(self) -> dict[int, bytes]:
-        """Return the names of symbols that the dynamic linker looks up, by the linked address of the slot for each."""
-        text, symbols = self._table(_SHT_DYNSYM)
-        names = _Names(text)
+    def imports(self) -> dict[int, int]:
+        """Return the places, for name_at(), of the names of symbols that the dynamic linker looks up, by the linked
+        address of the slot for each.
+        """
+        symbols, strings = self._symbols(_SHT_DYNSYM)
         found = {}
-        for slot, info, _ in self._relocations():
+        for slot, info, _ in self._relocations() if strings else ():
             at = (info >> 32) * SYMBOL.size
-            if 0 < at <= len(symbols) - SYMBOL.size:
-                found[slot] = names.at(SYMBOL.unpack_from(symbols, at)[0])
+            if strings and 0 < at <= len(symbols) - SYMBOL.size:
+                found[slot] = strings.offset + SYMBOL.unpack_from(symbols, at)[0]
         return found
 
     def relative_relocations(self) -> Iterator[tuple[int, int]]:
