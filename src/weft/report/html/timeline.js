@@ -2,7 +2,7 @@
 
 import { rowAfter } from "./lanes.js";
 import { brush, paintRange } from "./overview.js";
-import { fillOfCall, fit, fitCanvas, FONT, paintBox, paintName, ROW } from "./paint.js";
+import { fillOfCall, fit, fitCanvas, FONT, paintBox, paintHover, paintName, ROW } from "./paint.js";
 import { Sight } from "./sight.js";
 import { AXIS, LANE, NAME, paintAxis, paintGil, paintStates, PART, threadColour } from "./tracks.js";
 
@@ -204,7 +204,7 @@ export class Timeline {
   }
 
   #drawThread(context, track, y, width, height) {
-    const { ink, states } = this.#scene;
+    const { ink } = this.#scene;
     const { thread, levels } = track;
     context.fillStyle = threadColour(thread, ink);
     context.fillRect(0, y + 3, 3, NAME - 5);
@@ -217,7 +217,8 @@ export class Timeline {
     context.fillText(fit(context, `${mark} ${name || "thread"} (${tid}${of})${cut}${more}`, width - 12), 7, y + NAME / 2);
     const parts = this.#parts(width);
     const bottom = y + NAME + LANE;
-    paintStates(context, ink, states, this.#lanes.of(thread, parts.from, parts.to, parts.count), parts, bottom, width);
+    const bins = this.#lanes.of(thread, parts.from, parts.to, parts.count);
+    paintStates(context, this.#scene, this.#model, bins, parts, bottom, width);
     if (levels > 0) this.#drawStacks(context, thread, bottom + 2, width, Math.min(levels, Math.ceil((height - bottom) / ROW)));
   }
 
@@ -270,7 +271,8 @@ export class Timeline {
         const y = top + level * ROW;
         const [a, b] = [Math.max(left, -2), Math.min(right - (right - left > 3 ? 1 : 0), width + 2)];
         const isHovered = scene.hovered?.node === node && scene.hovered?.thread === thread;
-        paintBox(context, scene, a, b, y, fillOfCall(scene, tree.call[node]), isHovered, false);
+        paintBox(context, a, b, y, fillOfCall(scene, tree.call[node]));
+        if (isHovered) paintHover(context, scene, a, b, y);
         if (b - a > READABLE) paintName(context, scene, tree.call[node], Math.max(a, 0) + 5, y, b - Math.max(a, 0) - 10);
       }
     }

@@ -52,20 +52,24 @@ export function paintGil(context, { ink, threads }, model, lanes, { from, to, co
 }
 
 /** The time in each state, one upon the other, in each part. States that are not chosen are dimmed. */
-export function paintStates(context, ink, states, bins, { from, to, count }, bottom, width) {
+export function paintStates(context, { ink, states }, model, bins, { from, to, count }, bottom, width) {
   const size = (to - from) / count;
   context.fillStyle = ink.sheet;
   context.fillRect(0, bottom - LANE, width, LANE);
-  const heights = new Float64Array(count); // of what is drawn already
+  const sums = new Float64Array(count); // of what is drawn already
   for (const { state } of STATES) {
+    if (!model.states.includes(state)) continue;
     context.fillStyle = states.has(state) ? ink.states[state] : ink.dimmed;
-    for (let bin = 0; bin < count; bin++) {
-      const part = bins[bin * STATE_COUNT + state];
-      if (part <= 0) continue;
-      const low = Math.min(heights[bin] / size, 1) * LANE;
-      heights[bin] += part;
-      const high = Math.min(heights[bin] / size, 1) * LANE;
-      context.fillRect(bin * PART, bottom - high, PART, high - low);
+    // In whole pixels, so that parts beside each other are often alike, and one rectangle.
+    const same = { begin: 0, low: 0, high: 0 };
+    for (let bin = 0; bin <= count; bin++) {
+      const low = bin < count ? Math.round(Math.min(sums[bin] / size, 1) * LANE) : 0;
+      if (bin < count) sums[bin] += bins[bin * STATE_COUNT + state];
+      const high = bin < count ? Math.round(Math.min(sums[bin] / size, 1) * LANE) : 0;
+      if (bin < count && low === same.low && high === same.high) continue;
+      const { begin } = same;
+      if (same.high > same.low) context.fillRect(begin * PART, bottom - same.high, (bin - begin) * PART, same.high - same.low);
+      Object.assign(same, { begin: bin, low, high });
     }
   }
 }
