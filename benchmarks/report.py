@@ -19,8 +19,8 @@ from weft.report.html import render
 OPENINGS = 5
 ZOOM_S = 3
 
-# Zooms in and out with the wheel, a step a frame, and counts the frames that were shown meanwhile; without a selector, it
-# only counts. `own`: how long the page's own callbacks took in each frame.
+# Zooms in and out with the wheel, a step a frame, and counts the frames that were shown meanwhile; without a selector
+# it only counts. `own`: how long the page's own callbacks took in each frame.
 ZOOM = """async ([selector, seconds]) => {
   const box = selector ? document.querySelector(selector) : null;
   const area = box?.getBoundingClientRect();
