@@ -210,6 +210,29 @@ def test_matches_are_drawn_where_they_are_on_every_screen(open_page: OpenPage, p
     assert page.pixel(canvas, 0.5, level(5)) == page.colour("--paper")
 
 
+@pytest.mark.parametrize("pixel_ratio", [1, 1.5, 2])
+def test_what_moves_is_drawn_where_it_comes_to_rest(open_page: OpenPage, pixel_ratio: float) -> None:
+    """GIVEN a zoom by wheel that has not come to rest WHEN it does THEN each box is where it was drawn meanwhile."""
+    recording = Recording()
+    for part in range(10):
+        recording.add(f"main f{part} g{part}", 100)
+    page = open_page(recording, pixel_ratio=pixel_ratio)
+    page.search("f3")
+    page.run(
+        """window.rest = []; window.setTimeout = (callback) => window.rest.push(callback);
+        const box = document.querySelector("#graph"), { left, top, width } = box.getBoundingClientRect();
+        const place = { clientX: left + 0.3 * width, clientY: top + 30 };
+        box.dispatchEvent(new WheelEvent("wheel", { deltaY: -250, ctrlKey: true, cancelable: true, ...place }));"""
+    )
+    places = [(x / 31, level(down)) for x in range(1, 31) for down in (1, 2, 4)]
+    moving = [page.pixel("#graph canvas", *place) for place in places]
+    page.run("for (const callback of window.rest) callback()")
+    resting = [page.pixel("#graph canvas", *place) for place in places]
+    assert page.colour("--match") in moving and page.colour("--dimmed") in moving and page.colour("--paper") in moving
+    differing = [place for place, one, other in zip(places, moving, resting, strict=True) if one != other]
+    assert len(differing) <= len(places) // 20, "but for edges, which are on whole pixels while it moves"
+
+
 def linear(colour: tuple[int, int, int]) -> tuple[float, float, float]:
     """Red, green and blue from 0 to 1, as light adds up (WCAG 2.2)."""
     red, green, blue = (c / 255 / 12.92 if c <= 10 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in colour)

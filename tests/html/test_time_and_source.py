@@ -65,6 +65,31 @@ def test_opened_tracks_show_stacks_in_the_order_of_time(open_page: OpenPage, pha
     assert under(0.1, 1)[0] == "a"
 
 
+def test_deep_stacks_leave_all_tracks_in_sight(open_page: OpenPage) -> None:
+    """GIVEN five threads, the busiest 300 levels deep THEN all are in sight until one asks for more of its levels."""
+    recording = Recording(thread_names=("deep", "a", "b", "c", "d"))
+    recording.add("main " + " ".join(f"f{level}" for level in range(299)), 500)
+    for thread in range(2, 6):
+        recording.add("work", 100, thread=thread)
+    page = open_page(recording)
+    page.view("timeline")
+
+    def tracks() -> tuple[str, bool]:
+        """The name of the deep one; whether all are in sight."""
+        svg = ElementTree.fromstring(page.download("svg"))
+        texts = [each.text or "" for each in svg.iter("{http://www.w3.org/2000/svg}text")]
+        assert len([text for text in texts if text.startswith("▸")]) == 4
+        sizes = page.run("const box = document.querySelector('#timeline'); return [box.scrollHeight, box.clientHeight]")
+        return next(text for text in texts if text.startswith("▾")), sizes[0] == sizes[1]
+
+    name, in_sight = tracks()
+    assert in_sight and re.fullmatch(r"▾ deep \(4242\)  \d\d of its 300 levels, click for more", name)
+    page.find("#timeline").focus()
+    page.keys("Enter")
+    name, in_sight = tracks()
+    assert not in_sight and name == "▾ deep (4242)  80 of its 300 levels"
+
+
 def test_the_thread_that_holds_the_gil_is_shown(open_page: OpenPage, phases: Recording) -> None:
     """While one thread waits, the track below shows the colour of the thread it was known to wait for."""
     page = open_page(phases)

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 from capture.builder import SECOND, START_NS, CaptureBuilder, allocations, frame, native_frame
-from live.made import woven_capture
+from live.made import MS, woven_capture
 
-from weft.capture import Capture
+from weft.capture import Capture, Thread
 from weft.live.follow import Follower
 from weft.live.model import WINDOW_NS, Model, Pane, Settings
 from weft.live.stacks import PYTHON
+from weft.live.waits import WaitRow
 from weft.profile.names import NO_FRAME
 from weft.profile.tables import View
 from weft.report.data import as_dict
@@ -27,7 +28,8 @@ def fed(path: Path, settings: Settings = WHOLE) -> Model:
     news = follower.look(WINDOW_NS)
     model = Model(settings, mode=str(news.meta["mode"]))
     model.feed(news)
-    model.take_waits(follower.gil_waits())
+    waits, are_estimated = follower.gil_waits(WINDOW_NS)
+    model.waits.take(waits, are_estimated=are_estimated)
     return model
 
 
@@ -197,7 +199,12 @@ def test_who_made_whom_wait_is_told_as_in_the_report(tmp_path: Path) -> None:
         expected = as_dict(capture, View())["gil_waits"]
     rows = fed(path).wait_rows()
     assert [
-        (row.waiter.id, row.waiter_frame and row.waiter_frame.function, row.holder and row.holder.id, row.weight_ns)
+        (
+            row.waiter and row.waiter.id,
+            row.waiter_frame and row.waiter_frame.function,
+            row.holder and row.holder.id,
+            row.weight_ns,
+        )
         for row in rows
     ] == [
         (
@@ -209,3 +216,50 @@ def test_who_made_whom_wait_is_told_as_in_the_report(tmp_path: Path) -> None:
         for each in expected
     ]
     assert rows
+
+
+def as_words(row: WaitRow) -> tuple[str | None, ...]:
+    """Names of both threads and functions."""
+    return tuple(
+        of and (of.name if isinstance(of, Thread) else of.function)
+        for of in (row.waiter, row.waiter_frame, row.holder, row.holder_frame)
+    )
+
+
+def test_who_held_it_is_estimated_where_nobody_told(tmp_path: Path) -> None:
+    """GIVEN an ordinary user's capture, which knows who waits and who runs THEN it is estimated who held the GIL.
+
+    Hard, because a thread of another process runs more than the holder does, the holder's stack changes, and it is
+    preempted for a while.
+    """
+    builder = CaptureBuilder(tmp_path / "x.weft")
+    builder.add_thread(2, 1, 1235, "waits")
+    builder.add_process(2, 9000, ["python3", "other.py"])
+    builder.add_thread(3, 2, 9000, "other")
+    builder.run([frame("parse")], 200 * MS)
+    builder.run([frame("rank")], 100 * MS, state=State.RUNNABLE)
+    builder.run([frame("rest")], 100 * MS, state=State.LOCK)
+    builder.run([frame("serve")], 350 * MS, state=State.GIL, thread=2)
+    builder.run([frame("burn")], 400 * MS, thread=3)
+    model = fed(builder.close())
+    assert model.waits.is_estimated
+    assert [(*as_words(row), row.weight_ns) for row in model.wait_rows()] == [
+        ("waits", "serve", "MainThread", "parse", 200 * MS),
+        ("waits", "serve", "MainThread", "rank", 100 * MS),
+        ("waits", "serve", None, None, 50 * MS),
+    ]
+    assert all(row.made_wait_ns == 0 for row in model.thread_rows()), "what is estimated is not added to what was told"
+
+
+def test_who_holds_it_is_what_mode_gil_sampled(tmp_path: Path) -> None:
+    builder = CaptureBuilder(tmp_path / "x.weft", {"mode": "gil"})
+    builder.add_thread(2, 1, 1235, "other")
+    builder.run([frame("parse")], 30 * MS)
+    builder.run([frame("rank")], 50 * MS, thread=2)
+    builder.run([frame("parse")], 40 * MS)
+    model = fed(builder.close())
+    assert model.waits.is_sampled
+    assert [(*as_words(row), row.weight_ns) for row in model.wait_rows()] == [
+        (None, None, "MainThread", "parse", 70 * MS),
+        (None, None, "other", "rank", 50 * MS),
+    ]

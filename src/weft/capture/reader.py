@@ -252,8 +252,7 @@ class Capture:
 
     def gil_waits(self) -> Iterator[GilWait]:
         """Who made whom wait for the GIL."""
-        for row in self._query("SELECT * FROM gil_wait"):
-            yield GilWait(*row)
+        return map(GilWait._make, self._query("SELECT * FROM gil_wait"))
 
     def sources(self) -> Iterator[Source]:
         """The texts that were taken along, by file."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +87,7 @@ class Standing:
     since_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class GilWait:
+class GilWait(NamedTuple):  # there are many
     """A thread, in a stack, waited for the GIL while another held it, in another stack.
 
     `waiter` and `holder` are Thread.ids, stacks are ids of Capture.stacks(). holder 0: it is not known who held it;

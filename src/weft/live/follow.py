@@ -7,6 +7,7 @@ from pathlib import Path
 
 from weft.capture import Capture, GilWait, Place, Process, Runs, Standing, Thread
 from weft.errors import NotACaptureError
+from weft.profile.gil import estimated
 from weft.profile.quality import Account
 from weft.sample import Frame
 
@@ -58,10 +59,20 @@ class Follower:
         self._ended = news.ended
         return news
 
-    def gil_waits(self) -> list[GilWait]:
-        """Who made whom wait for the GIL so far: as many rows as there are pairs of stacks. CaptureError."""
+    def gil_waits(self, window_ns: int) -> tuple[list[GilWait], bool]:
+        """Who made whom wait for the GIL so far: as many rows as there are pairs of stacks; whether it is estimated.
+
+        Where the capture does not tell it, it is estimated for the last window_ns. CaptureError.
+        """
         with Capture(self.path, checked=True) as capture:
-            return [wait for wait in capture.gil_waits() if max(wait.waiter_stack, wait.holder_stack) <= self._stack]
+            waits = list(capture.gil_waits())
+            are_estimated = not waits and capture.meta.get("mode") != "gil"
+            if are_estimated:
+                since = max(capture.start_ns, capture.written_ns - window_ns)
+                processes = {thread.id: thread.process for thread in capture.threads()}
+                waits = estimated(capture.late_runs(0, since), processes, since)
+        last = self._stack
+        return [wait for wait in waits if wait.waiter_stack <= last and wait.holder_stack <= last], are_estimated
 
     def stacks(self) -> list[tuple[int, int, int]]:
         """All stacks that were read, as they are told now. CaptureError."""

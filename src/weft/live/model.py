@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from weft.capture import GilWait, Process, Runs, Thread
+from weft.capture import Process, Runs, Thread
 from weft.live.follow import News
 from weft.live.stacks import Flame, Groups, LiveStacks, Sight
 from weft.live.sums import Cell, Ledger, Part, Sums, Window
+from weft.live.waits import WaitRow, Waits
 from weft.profile.names import NO_FRAME
 from weft.profile.quality import Account
 from weft.profile.tables import ACTIVE
@@ -65,17 +66,6 @@ class ThreadRow:
     made_wait_ns: int  # how long others waited for the GIL while it held it, since the start or the reset
 
 
-@dataclass(frozen=True, slots=True)
-class WaitRow:
-    """Who waited for the GIL, and for whom; holder None: not known. Frames are None where they were not sampled."""
-
-    waiter: Thread
-    waiter_frame: Frame | None
-    holder: Thread | None
-    holder_frame: Frame | None
-    weight_ns: int
-
-
 class Model:
     """The state of a recording as far as it has been read. Methods raise CaptureError where it is damaged."""
 
@@ -94,10 +84,7 @@ class Model:
         self._window = Window(WINDOW_NS, of_moments=self.unit is BYTES)
         self._standing: dict[int, tuple[int, int, int]] = {}  # thread -> stack, state, since
         self._last: dict[int, tuple[int, int, int]] = {}  # thread -> at, stack, state of its last run
-        self._waits: list[GilWait] = []
-        self._wait_rows: list[WaitRow] | None = None  # None: to be made
-        self._made: dict[int, int] | None = None  # Thread.id -> how long others waited for it; None: to be added up
-        self._waits_before: dict[tuple[int, int, int, int], int] = {}  # at the reset
+        self.waits = Waits(self._stacks, is_sampled=mode == "gil")
         self._counted: list[Part] = []  # what of those that stand still is in the ledger
         self._open_ledger()
 
@@ -156,11 +143,6 @@ class Model:
         self._standing = {run.thread: (run.stack, run.state, run.since_ns) for run in news.standing}
         self._count_standing(1)
 
-    def take_waits(self, waits: list[GilWait]) -> None:
-        """Who made whom wait for the GIL since the start: all there is, in place of what was told before."""
-        self._waits = waits
-        self._wait_rows = self._made = None
-
     def rename(
         self, named: Iterable[tuple[int, tuple[Frame, ...]]], stacks: Iterable[tuple[int, int, int]] | None = None
     ) -> None:
@@ -185,7 +167,7 @@ class Model:
         self._reset_ns = self.written_ns
         self._total = Sums()
         self._window.clear(self.written_ns)
-        self._waits_before = {_pair(wait): wait.weight_ns for wait in self._waits}
+        self.waits.reset()
         self._open_ledger()
 
     def rows(self) -> list[Row]:
@@ -208,11 +190,11 @@ class Model:
 
     def thread_rows(self) -> list[ThreadRow]:
         """All threads that have not ended, or that something was counted of."""
-        times = (self._total if self.settings.since_start else self._window.sums).times
+        times = self._shown_sums.times
         shown: dict[int, list[int]] = {thread: list(states) for thread, states in times.items()}
         for (thread, _, state), weight, _ in self._standing_parts():
             shown.setdefault(thread, [0] * len(State))[state] += weight
-        made = self._made_wait()
+        made = self.waits.made()
         return [
             ThreadRow(thread, state, shown.get(thread.id, [0] * len(State)), frame, made.get(thread.id, 0))
             for thread in self.threads.values()
@@ -221,37 +203,10 @@ class Model:
         ]
 
     def wait_rows(self) -> list[WaitRow]:
-        """Who made whom wait for the GIL since the start, or the reset; the longest first."""
-        if self._wait_rows is None:
-            self._wait_rows = self._made_wait_rows()
-        return self._wait_rows
-
-    def _made_wait_rows(self) -> list[WaitRow]:
-        sums: dict[tuple[int, Frame | None, int, Frame | None], int] = {}
-        functions: dict[int, Frame | None] = {0: None}
-        for wait, weight in self._waited():
-            for stack in (wait.waiter_stack, wait.holder_stack):
-                if stack not in functions:
-                    frame = self._stacks.innermost(stack)
-                    functions[stack] = frame and _as_function(frame)
-            key = wait.waiter, functions[wait.waiter_stack], wait.holder, functions[wait.holder_stack]
-            sums[key] = sums.get(key, 0) + weight
-        return [
-            WaitRow(self.threads[waiter], frame, self.threads.get(holder), holder_frame, weight)
-            for (waiter, frame, holder, holder_frame), weight in sorted(sums.items(), key=lambda each: -each[1])
-            if waiter in self.threads
-        ]
-
-    def _waited(self) -> list[tuple[GilWait, int]]:
-        waited = ((wait, wait.weight_ns - self._waits_before.get(_pair(wait), 0)) for wait in self._waits)
-        return [(wait, weight) for wait, weight in waited if weight > 0]
-
-    def _made_wait(self) -> dict[int, int]:
-        if self._made is None:
-            self._made = {}
-            for wait, weight in self._waited():
-                self._made[wait.holder] = self._made.get(wait.holder, 0) + weight
-        return self._made
+        """Who made whom wait for the GIL, or in mode gil who held it; the longest first. See Waits."""
+        if self.waits.is_sampled:
+            return self.waits.held(self.threads, self._shown_sums.parts())
+        return self.waits.rows(self.threads)
 
     def _doing(self, thread: Thread) -> tuple[State | None, Frame | None]:
         """What a thread does, as far as is known."""
@@ -266,6 +221,10 @@ class Model:
         return State(state), self._stacks.innermost(stack)
 
     @property
+    def _shown_sums(self) -> Sums:
+        return self._total if self.settings.since_start else self._window.sums
+
+    @property
     def _sight(self) -> Sight:
         return Sight(self.settings.native, self.settings.all_frames)
 
@@ -277,8 +236,8 @@ class Model:
         is_flame = self.settings.pane is Pane.FLAME
         self._ledger = Ledger(self._flame.path if is_flame else self._groups.path)
         self._counted = []
-        self._wait_rows = self._made = None
-        self._note((self._total if self.settings.since_start else self._window.sums).parts())
+        self.waits.forget_names()
+        self._note(self._shown_sums.parts())
         self._count_standing(1)
 
     def _note(self, parts: Iterable[Part], sign: int = 1) -> None:
@@ -317,12 +276,3 @@ class Model:
             for at, weight, ticks, state, stack in rows:
                 if at > since_ns:
                     yield Cell(thread, stack, state), weight if of_moments else min(weight, at - since_ns), ticks
-
-
-def _pair(wait: GilWait) -> tuple[int, int, int, int]:
-    return wait.waiter, wait.waiter_stack, wait.holder, wait.holder_stack
-
-
-def _as_function(frame: Frame) -> Frame:
-    """The frame without its line, so that those of one function are equal."""
-    return replace(frame, line=0, end_line=0, column=0, end_column=0)

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
-from weft.live.model import Model, Pane, Row, ThreadRow, WaitRow
+from weft.live.model import WINDOW_NS, Model, Pane, Row, ThreadRow
+from weft.live.waits import WaitRow
 from weft.profile.names import STATES, escape, process_name, short_file, thread_name
-from weft.profile.units import BYTES, share
+from weft.profile.units import BYTES, duration, share
 from weft.report.html.content import kind_of
 from weft.sample import Frame, State
 
@@ -154,14 +155,23 @@ def _thread_columns(model: Model) -> list[Column[ThreadRow]]:
 def _wait_columns(model: Model) -> list[Column[WaitRow]]:
     whole = sum(row.weight_ns for row in model.wait_rows())
 
+    def waiter(row: WaitRow) -> Spans:
+        return _in(row.waiter_frame, thread_name(row.waiter)) if row.waiter else [("not known", "dim")]
+
     def holder(row: WaitRow) -> Spans:
         return _in(row.holder_frame, thread_name(row.holder)) if row.holder else [("not known", "dim")]
 
-    return [
+    columns: list[Column[WaitRow]] = [
         Column("share", 7, lambda row: [(share(row.weight_ns, whole), "")], lambda row: row.weight_ns),
         Column("time", 8, lambda row: [(model.unit.text(row.weight_ns), "dim")]),
-        Column("who waits", 0, lambda row: _in(row.waiter_frame, thread_name(row.waiter)), is_number=False),
-        Column("for whom", 0, holder, is_number=False),
+    ]
+    if model.waits.is_sampled:
+        return [*columns, Column("who holds it, as sampled", 0, holder, is_number=False)]
+    how = f", estimated, last {duration(WINDOW_NS)}" if model.waits.is_estimated else ""
+    return [
+        *columns,
+        Column("who waits", 0, waiter, is_number=False),
+        Column(f"for whom{how}", 0, holder, is_number=False),
     ]
 
 
@@ -202,7 +212,7 @@ def _why_empty(model: Model, wanted: str) -> str:
     if wanted:
         return "nothing matches the filter: c clears it"
     if model.settings.pane is Pane.GIL:
-        return "not known: collector bpf tells who makes whom wait, as root; threads (4) has who waits"
+        return "no thread was seen waiting for the GIL"
     if model.settings.idle:
         return "no samples"
     return "no samples of active threads: o shows blocked ones, too"

@@ -59,7 +59,7 @@ class Watch:
 
     def reset(self) -> None:
         """Count from now on. CaptureError."""
-        self.model.take_waits(self._follower.gil_waits())
+        self._take_waits()
         self.model.reset()
 
     def _read_waits(self) -> None:
@@ -67,12 +67,16 @@ class Watch:
         if time.monotonic() < self._next_waits:
             return
         begin = time.process_time()
-        self.model.take_waits(self._follower.gil_waits())
+        self._take_waits()
         if self.model.settings.pane is Pane.GIL:
             self.model.wait_rows()
         elif self.model.settings.pane is Pane.THREADS:
             self.model.thread_rows()
         self._next_waits = time.monotonic() + (time.process_time() - begin) / _WAITS_SHARE
+
+    def _take_waits(self) -> None:
+        waits, are_estimated = self._follower.gil_waits(WINDOW_NS)
+        self.model.waits.take(waits, are_estimated=are_estimated)
 
     def write(self, path: Path) -> None:
         """Write what was recorded so far as a capture of its own. CaptureError, OutputError."""

@@ -5,15 +5,19 @@
 import { firstAfter } from "./layout.js";
 import { origin, place } from "./format.js";
 import { COUNTED, OPEN } from "./model.js";
+import { Sketch } from "./sketch.js";
 
 export const ROW = 20; // CSS pixels
 export const FONT = "12px ui-monospace, 'SF Mono', 'Cascadia Mono', 'DejaVu Sans Mono', Menlo, Consolas, monospace";
 const GAP = 1;
 const PADDING = 5;
 const LEGIBLE = 26; // narrower nodes have no label
+const ROUND = 8; // wider boxes have round corners, and seams
+const BAR_MOVING = 3; // while sight moves, narrower nodes are drawn one for each so many pixels
 const MOST_WIDTHS = 20_000; // of texts that are remembered
 
 const widths = new Map();
+const sketch = new Sketch();
 
 /** Gives a canvas one pixel for each of the screen's, whatever the zoom of the browser; returns where to draw. */
 export function fitCanvas(canvas, width, height) {
@@ -40,27 +44,57 @@ export function fitCanvas(canvas, width, height) {
  * @param {{from: number, span: number}} scene.sight  ns that are in sight
  * @param {number} scene.zoomed  node that was zoomed into: what is above it is drawn faintly
  * @param {boolean} scene.byLine
- * @param {boolean} scene.isMoving  nodes narrower than three pixels are drawn one for each three
+ * @param {boolean} scene.isMoving  on a canvas: it is drawn less finely
  * @param {number[]} scene.levels  that are in sight
  * @param {(level: number) => number} scene.top  y of a level
  * @param {number} scene.width  CSS pixels, as the next
  * @param {number} scene.height
  */
 export function paintGraph(context, scene) {
-  context.fillStyle = scene.ink.paper;
-  context.fillRect(0, 0, scene.width, scene.height);
   context.font = FONT;
   context.textBaseline = "middle";
   context.direction = "ltr";
-  for (const level of scene.levels) paintLevel(context, scene, level);
+  if (scene.isMoving) {
+    paintMoving(context, scene);
+    return;
+  }
+  context.fillStyle = scene.ink.paper;
+  context.fillRect(0, 0, scene.width, scene.height);
+  for (const level of scene.levels) {
+    const y = scene.top(level);
+    findBoxes(scene, level, 1, (node, left, size) => {
+      if (size >= 1) {
+        paintNode(context, scene, node, y, left, size);
+        return;
+      }
+      context.fillStyle = fillOf(scene, node);
+      context.fillRect(left, y, 1, ROW - GAP);
+    });
+  }
 }
 
-function paintLevel(context, scene, level) {
+/** What can be done sixty times a second: the boxes as a sketch, and what is written on them. */
+function paintMoving(context, scene) {
+  sketch.begin(context.canvas, scene.ink.paper);
+  const inked = [];
+  for (const level of scene.levels) {
+    const y = scene.top(level);
+    findBoxes(scene, level, BAR_MOVING, (node, left, size) => {
+      const right = boxEnd(scene, left, size);
+      sketch.box(left, right, fillOf(scene, node));
+      if (right - left > ROUND) inked.push([node, y, left, right]);
+    });
+    sketch.row(y, ROW - GAP);
+  }
+  sketch.put(context);
+  for (const [node, y, left, right] of inked) paintMarks(context, scene, node, y, Math.max(left, -2), right);
+}
+
+/** Tells of the boxes of a level that are in sight: found(node, left, size); narrower than `bar`, of one for each bar. */
+function findBoxes(scene, level, bar, found) {
   const { tree, layout, sight, width } = scene;
   const scale = width / sight.span;
   const end = layout.start[level + 1];
-  const y = scene.top(level);
-  const bar = scene.isMoving ? 3 : 1;
   let i = firstAfter(layout, tree, level, sight.from);
   while (i < end) {
     const node = layout.order[i];
@@ -68,47 +102,58 @@ function paintLevel(context, scene, level) {
     if (left >= width) return;
     const size = tree.total[node] * scale;
     if (size >= bar) {
-      paintNode(context, scene, node, y, left, size);
+      found(node, left, size);
       i += 1;
     } else {
       const pixel = Math.floor(left / bar) * bar;
-      context.fillStyle = fillOf(scene, node);
-      context.fillRect(pixel, y, bar, ROW - GAP);
+      found(node, pixel, bar === 1 ? 0 : bar);
       i = firstAfter(layout, tree, level, sight.from + (pixel + bar) / scale, i + 1);
     }
   }
 }
 
+function boxEnd(scene, left, size) {
+  return Math.min(left + size - (size > 3 ? GAP : 0), scene.width + 2);
+}
+
 function paintNode(context, scene, node, y, nodeLeft, size) {
   const left = Math.max(nodeLeft, -2);
-  const right = Math.min(nodeLeft + size - (size > 3 ? GAP : 0), scene.width + 2);
-  paintBox(context, scene, left, right, y, fillOf(scene, node), node === scene.hovered, node === scene.outlined);
-  if (scene.tree.seam[node] > 0 && right - left > 8) paintSeam(context, scene, node, Math.max(left, 0), y);
+  const right = boxEnd(scene, nodeLeft, size);
+  paintBox(context, left, right, y, fillOf(scene, node));
+  paintMarks(context, scene, node, y, left, right);
+}
+
+/** What is drawn on a box: whether it is under the pointer or chosen, its seam and its name. */
+function paintMarks(context, scene, node, y, left, right) {
+  if (node === scene.hovered) paintHover(context, scene, left, right, y);
+  if (node === scene.outlined) {
+    context.strokeStyle = scene.ink.accent;
+    context.lineWidth = 2;
+    context.strokeRect(left + 1, y + 1, Math.max(right - left - 2, 1), ROW - GAP - 2);
+  }
+  if (scene.tree.seam[node] > 0 && right - left > ROUND) paintSeam(context, scene, node, Math.max(left, 0), y);
   const from = Math.max(left, 0) + PADDING;
   const room = Math.min(right, scene.width) - PADDING - from;
   if (room >= LEGIBLE - 2 * PADDING) paintLabel(context, scene, node, from, y, room);
 }
 
-/** A box of any graph: its fill, and whether it is under the pointer or chosen. */
-export function paintBox(context, scene, left, right, y, fill, isHovered, isOutlined) {
+/** A box of any graph. */
+export function paintBox(context, left, right, y, fill) {
   const width = Math.max(right - left, 0.5);
   context.fillStyle = fill;
-  if (width > 8) {
+  if (width > ROUND) {
     context.beginPath();
     context.roundRect(left, y, width, ROW - GAP, 2);
     context.fill();
   } else {
-    context.fillRect(left, y, width, ROW - GAP);
+    const from = Math.round(left); // whole pixels are drawn several times faster than parts of them
+    context.fillRect(from, y, Math.max(Math.round(right) - from, 1), ROW - GAP);
   }
-  if (isHovered) {
-    context.fillStyle = scene.ink.hover;
-    context.fillRect(left, y, width, ROW - GAP);
-  }
-  if (isOutlined) {
-    context.strokeStyle = scene.ink.accent;
-    context.lineWidth = 2;
-    context.strokeRect(left + 1, y + 1, Math.max(width - 2, 1), ROW - GAP - 2);
-  }
+}
+
+export function paintHover(context, scene, left, right, y) {
+  context.fillStyle = scene.ink.hover;
+  context.fillRect(left, y, Math.max(right - left, 0.5), ROW - GAP);
 }
 
 /** A stitch at the left edge: solid where the seam is proven, cut where it is counted, and in another colour if open. */

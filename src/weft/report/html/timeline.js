@@ -1,21 +1,16 @@
 // The time line: a track for the GIL, and one for each thread with its states; opened, a thread's stacks in time order.
 
-import { oklch } from "./colour.js";
-import { time } from "./format.js";
-import { gilTrack, rowAfter, STATE_COUNT, UNKNOWN } from "./lanes.js";
-import { STATES } from "./model.js";
+import { rowAfter } from "./lanes.js";
 import { brush, paintRange } from "./overview.js";
-import { fillOfCall, fit, fitCanvas, FONT, paintBox, paintName, ROW } from "./paint.js";
+import { fillOfCall, fit, fitCanvas, FONT, paintBox, paintHover, paintName, ROW } from "./paint.js";
 import { Sight } from "./sight.js";
+import { AXIS, LANE, NAME, paintAxis, paintGil, paintStates, PART, threadColour } from "./tracks.js";
 
-const AXIS = 22;
-const NAME = 17;
-const LANE = 16;
 const BETWEEN = 9;
-const PART = 2; // pixels
 const TALLEST = 80; // levels of an opened track
+const FEWEST = 8; // levels of one that leaves room for the others
+const TALL = 0.62; // of the window: as high as the style sheet lets the time line be
 const READABLE = 26;
-const STEPS = [1, 2, 5];
 
 export class Timeline {
   #box;
@@ -25,6 +20,7 @@ export class Timeline {
   #lanes;
   #pending = false;
   #open = new Set();
+  #some = new Set(); // of those, with as many levels only as leave all tracks in sight
   #isOpened = false; // the busiest thread has been, which is open at first
   #tracks = [];
   #scene = { range: null, hovered: null, track: 0 };
@@ -61,7 +57,11 @@ export class Timeline {
     this.#scene.hovered = null;
     this.#sight.bound(0, model.end);
     if (isWhole) this.#sight.go(0, model.end, false);
-    if (!this.#isOpened && model.threads.length > 0) this.#open.add(this.#busiest());
+    if (!this.#isOpened && model.threads.length > 0) {
+      const busiest = this.#busiest();
+      this.#open.add(busiest);
+      this.#some.add(busiest);
+    }
     this.#isOpened ||= model.threads.length > 0;
   }
 
@@ -116,15 +116,19 @@ export class Timeline {
 
   #place() {
     const { threads, tree } = this.#scene;
-    const tall = new Map([...this.#open].map((thread) => [thread, this.#levels(thread, tree)]));
+    const deepest = new Map([...this.#open].map((thread) => [thread, this.#levels(thread, tree)]));
     let y = AXIS;
     const hasGil = this.#model.mode === "gil" || this.#model.waits.weight.length > 0 || this.#waits();
     this.#tracks = hasGil ? [{ thread: -1, y, levels: 0 }] : [];
     if (hasGil) y += NAME + LANE + BETWEEN;
-    for (const thread of [...threads].sort((a, b) => a - b)) {
-      if (this.#model.firstRow[thread] === this.#model.firstRow[thread + 1]) continue; // it was never seen
-      const levels = tall.get(thread) ?? 0;
-      this.#tracks.push({ thread, y, levels });
+    const { firstRow } = this.#model;
+    const seen = [...threads].sort((a, b) => a - b).filter((thread) => firstRow[thread] < firstRow[thread + 1]);
+    const room = innerHeight * TALL - y - seen.length * (NAME + LANE + BETWEEN) - 4;
+    const some = Math.max(FEWEST, Math.floor(room / ROW));
+    for (const thread of seen) {
+      const deep = deepest.get(thread) ?? 0;
+      const levels = Math.min(deep, this.#some.has(thread) ? some : TALLEST);
+      this.#tracks.push({ thread, y, levels, deepest: deep });
       y += NAME + LANE + (levels > 0 ? levels * ROW + 4 : 0) + BETWEEN;
     }
     this.#scene.height = y;
@@ -145,7 +149,7 @@ export class Timeline {
       const node = tree.nodeOf[rows.stack[i]];
       if (node > 0 && depth[node] > most) most = depth[node];
     }
-    return Math.min(most, TALLEST);
+    return most;
   }
 
   #height() {
@@ -180,7 +184,7 @@ export class Timeline {
       const y = track.y - scrolled;
       const size = NAME + LANE + track.levels * ROW;
       if (y > height || y + size < 0) return;
-      if (track.thread < 0) this.#drawGil(context, y, width);
+      if (track.thread < 0) paintGil(context, this.#scene, this.#model, this.#lanes, this.#parts(width), y, width);
       else this.#drawThread(context, track, y, width, height);
       if (number === this.#scene.track && this.#box.matches(":focus-visible")) {
         context.strokeStyle = ink.accent;
@@ -189,7 +193,7 @@ export class Timeline {
       }
     });
     if (range) paintRange(context, ink, range.map((at) => this.#x(at, width)), width, height);
-    this.#drawAxis(context, width);
+    paintAxis(context, ink, this.#sight, width);
   }
 
   /** What is in sight as parts of whole pixels, so that edges are sharp; the last may stick out. */
@@ -199,50 +203,8 @@ export class Timeline {
     return { from, to: from + ((to - from) / width) * count * PART, count };
   }
 
-  #drawAxis(context, width) {
-    const { ink } = this.#scene;
-    context.fillStyle = ink.sheet;
-    context.fillRect(0, 0, width, AXIS - 3);
-    const least = (this.#sight.span / width) * 90;
-    const power = 10 ** Math.floor(Math.log10(least));
-    const step = (STEPS.find((one) => one * power >= least) ?? 10) * power;
-    for (let at = Math.ceil(this.#sight.from / step) * step; at <= this.#sight.from + this.#sight.span; at += step) {
-      const x = this.#x(at, width);
-      context.fillStyle = ink.line;
-      context.fillRect(x, 0, 1, AXIS - 3);
-      context.fillStyle = ink.soft;
-      context.fillText(time(at), x + 4, AXIS / 2 - 1);
-    }
-  }
-
-  #drawGil(context, y, width) {
-    const { ink, threads } = this.#scene;
-    const { from, to, count } = this.#parts(width);
-    const { waiting, holder } = gilTrack(this.#model, this.#lanes, threads, from, to, count);
-    const how = this.#model.mode === "gil" ? "as sampled" : "estimated where a thread waits";
-    context.fillStyle = ink.plain;
-    context.fillText(fit(context, `GIL: above, threads that wait; below, who holds it (${how})`, width - 8), 4, y + NAME / 2);
-    const most = Math.max(1, ...waiting);
-    const [step, top] = [PART, y + NAME];
-    let begin = 0;
-    for (let bin = 0; bin < count; bin++) {
-      const size = (waiting[bin] / most) * (LANE / 2 - 1);
-      context.fillStyle = ink.states[1];
-      if (size > 0.2) context.fillRect(bin * step, top + LANE / 2 - 1 - size, step, size);
-      if (bin + 1 < count && holder[bin + 1] === holder[begin]) continue;
-      if (holder[begin] >= 0) {
-        context.fillStyle = threadColour(holder[begin], ink);
-        context.fillRect(begin * step, top + LANE / 2, (bin + 1 - begin) * step, LANE / 2);
-      } else if (holder[begin] === UNKNOWN) {
-        context.fillStyle = ink.line;
-        context.fillRect(begin * step, top + LANE / 2, (bin + 1 - begin) * step, LANE / 2);
-      }
-      begin = bin + 1;
-    }
-  }
-
   #drawThread(context, track, y, width, height) {
-    const { ink, states } = this.#scene;
+    const { ink } = this.#scene;
     const { thread, levels } = track;
     context.fillStyle = threadColour(thread, ink);
     context.fillRect(0, y + 3, 3, NAME - 5);
@@ -250,27 +212,13 @@ export class Timeline {
     const { name, tid, process } = this.#model.threads[thread];
     const of = this.#model.processes.length > 1 ? `, process ${this.#model.processes[process].pid}` : "";
     const mark = levels > 0 ? "▾" : "▸";
-    context.fillText(fit(context, `${mark} ${name || "thread"} (${tid}${of})`, width - 12), 7, y + NAME / 2);
-    const { from, to, count } = this.#parts(width);
-    const bins = this.#lanes.of(thread, from, to, count);
-    const [step, size, bottom] = [PART, (to - from) / count, y + NAME + LANE];
-    context.fillStyle = ink.sheet;
-    context.fillRect(0, y + NAME, width, LANE);
-    for (const { state } of STATES) {
-      context.fillStyle = states.has(state) ? ink.states[state] : ink.dimmed;
-      for (let bin = 0; bin < count; bin++) {
-        const part = bins[bin * STATE_COUNT + state];
-        if (part <= 0) continue;
-        let under = 0;
-        for (const other of STATES) {
-          if (other.state === state) break;
-          under += bins[bin * STATE_COUNT + other.state];
-        }
-        const low = Math.min(under / size, 1) * LANE;
-        const high = Math.min((under + part) / size, 1) * LANE;
-        context.fillRect(bin * step, bottom - high, step, high - low);
-      }
-    }
+    const cut = levels < track.deepest && levels > 0 ? `  ${levels} of its ${track.deepest.toLocaleString("en")} levels` : "";
+    const more = this.#some.has(thread) && cut ? ", click for more" : "";
+    context.fillText(fit(context, `${mark} ${name || "thread"} (${tid}${of})${cut}${more}`, width - 12), 7, y + NAME / 2);
+    const parts = this.#parts(width);
+    const bottom = y + NAME + LANE;
+    const bins = this.#lanes.of(thread, parts.from, parts.to, parts.count);
+    paintStates(context, this.#scene, this.#model, bins, parts, bottom, width);
     if (levels > 0) this.#drawStacks(context, thread, bottom + 2, width, Math.min(levels, Math.ceil((height - bottom) / ROW)));
   }
 
@@ -323,7 +271,8 @@ export class Timeline {
         const y = top + level * ROW;
         const [a, b] = [Math.max(left, -2), Math.min(right - (right - left > 3 ? 1 : 0), width + 2)];
         const isHovered = scene.hovered?.node === node && scene.hovered?.thread === thread;
-        paintBox(context, scene, a, b, y, fillOfCall(scene, tree.call[node]), isHovered, false);
+        paintBox(context, a, b, y, fillOfCall(scene, tree.call[node]));
+        if (isHovered) paintHover(context, scene, a, b, y);
         if (b - a > READABLE) paintName(context, scene, tree.call[node], Math.max(a, 0) + 5, y, b - Math.max(a, 0) - 10);
       }
     }
@@ -369,7 +318,9 @@ export class Timeline {
   }
 
   #toggle(thread) {
-    if (!this.#open.delete(thread)) this.#open.add(thread);
+    const { levels, deepest } = this.#tracks.find((track) => track.thread === thread);
+    const isCut = this.#some.delete(thread) && levels < deepest;
+    if (!isCut && !this.#open.delete(thread)) this.#open.add(thread);
     this.#place();
     this.redraw();
   }
@@ -396,8 +347,4 @@ export class Timeline {
     event.preventDefault();
     moves[event.key]();
   }
-}
-
-function threadColour(thread, ink) {
-  return oklch(ink.isDark ? 0.6 : 0.68, 0.13, (thread * 137.5 + 200) % 360);
 }
