@@ -12,6 +12,9 @@ TESTERS := .venv/.test-requirements
 NATIVE := $(wildcard native/*.cpp native/*/*.cpp native/*.h native/*/*.h bpf/*.c bpf/*.h)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
+# Where it is set, as in images of Docker, each start of weft would compile all of weft again: that takes half a second.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{ printf "make %-8s %s\n", $$1, $$2 }'

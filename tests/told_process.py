@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import platform
-import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from unittest import mock
 
-import ziglang
+from zig import compile_with_zig
 
 from weft import _native
 from weft.cpython.layout import ABSENT
@@ -29,17 +27,13 @@ WALKERS = [
     *(NATIVE / "unwind" / name for name in ("stack_copy.cpp", "table.cpp", "unwinder.cpp")),
     NATIVE / "weave/weave.cpp",
 ]
-TARGET = ["-target", f"{platform.machine()}-linux-gnu.2.17"]  # the one of the extension, for which zig has its library
 # BPF's loads need no alignment, and x86's do not either.
 SANITIZE = ["-fsanitize=undefined", "-fno-sanitize=alignment", "-fno-sanitize-recover=undefined"]
-ZIG = Path(ziglang.__file__).with_name("zig")
 
 
 def compile_program(program: Path, sources: Sequence[Path]) -> Path:
     """Compile a C++ program with our walkers, to stop at undefined behaviour."""
-    arguments = [*TARGET, "-std=c++20", "-O1", *SANITIZE, *INCLUDE, *sources, *WALKERS, "-o", program]
-    subprocess.run([ZIG, "c++", *arguments], check=True)
-    return program
+    return compile_with_zig("c++", program, "-std=c++20", "-O1", *SANITIZE, *INCLUDE, *sources, *WALKERS)
 
 
 class _ToldCode:

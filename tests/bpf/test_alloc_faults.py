@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import ziglang
 from privileges import ordinary
 from running import TARGETS, Target, target_env
 from weft_command import assert_one_line, run_weft, running_weft, wait_until
+from zig import GLIBC, MUSL, compile_with_zig
 
 from weft import Capture, Mode, Options, Profile, record_process
 from weft.collect.bpf import kernel
@@ -24,7 +23,6 @@ from weft.target.process import Process
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can load BPF programs")
 
-ZIG = Path(ziglang.__file__).with_name("zig")
 BREAKPOINT = b"\xcc"  # int3, which the kernel puts where a probe is
 CHURN = """
 import sys
@@ -61,10 +59,8 @@ for _ in range(20): os.spawnv(os.P_WAIT, "/bin/true", ["true"])
 """
 
 
-def compile_program(output: Path, *flags: str, target: str = "x86_64-linux-gnu.2.17") -> Path:
-    command = [ZIG, "cc", "-target", target, "-O1", "-DPROGRAM", *flags, TARGETS / "allocates.c", "-o", output]
-    subprocess.run(command, check=True)
-    return output
+def compile_program(output: Path, *flags: str, target: str = GLIBC) -> Path:
+    return compile_with_zig("c", output, "-O1", "-DPROGRAM", *flags, TARGETS / "allocates.c", target=target)
 
 
 @contextmanager
@@ -174,7 +170,7 @@ def test_children(tmp_path: Path) -> None:
 @root_only
 def test_no_symbols(tmp_path: Path) -> None:
     """GIVEN a program with a libc in it, and without symbols THEN one line says that it cannot be seen."""
-    program = compile_program(tmp_path / "stripped", "-static", "-s", target="x86_64-linux-musl")
+    program = compile_program(tmp_path / "stripped", "-static", "-s", target=MUSL)
     with running(program) as target:
         run = run_weft("record", "-s", "-p", target.pid, "--mode", "alloc", "-o", tmp_path / "x.weft")
         assert "no libc, or one without symbols" in assert_one_line(run)

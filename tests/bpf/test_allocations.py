@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import math
-import platform
-import subprocess
 from pathlib import Path
 
 import pytest
-import ziglang
+from zig import compile_with_zig
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -20,11 +18,9 @@ DRAWS = 400_000
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """The library."""
-    zig = Path(ziglang.__file__).with_name("zig")
     library = tmp_path_factory.mktemp("allocations") / "allocations.so"
-    options = ["-target", f"{platform.machine()}-linux-gnu.2.17", "-O1", "-shared", "-fPIC"]
     include = ["-I", ROOT / "native", "-I", ROOT / "bpf"]
-    subprocess.run([zig, "cc", *options, *include, HERE / "allocations.c", "-o", library], check=True)
+    compile_with_zig("c", library, "-O1", "-shared", "-fPIC", *include, HERE / "allocations.c")
     loaded = ctypes.CDLL(str(library))
     loaded.begin.argtypes = [ctypes.c_uint64]
     for name in ("ask", "ask_in_between", "bytes_of"):

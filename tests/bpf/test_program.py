@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import struct
 import subprocess
 import sys
@@ -11,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import ziglang
 from privileges import ordinary
 from weft_command import wait_until
+from zig import compile_with_zig
 
 from weft import _native
 from weft.collect.bpf import btf
@@ -23,10 +22,7 @@ from weft.errors import CollectorError
 from weft.target.elf import ElfFile
 
 BPF = Path(__file__).resolve().parents[2] / "bpf"
-ZIG = Path(ziglang.__file__).with_name("zig")
 FLAGS = [
-    "-target",
-    "bpfel-freestanding",
     "-mcpu=v3",
     "-O2",
     "-g",
@@ -107,7 +103,7 @@ def compiled(tmp_path: Path) -> Compile:
     def compile_(source: str, *flags: str) -> bytes:
         path = tmp_path / "x.bpf.c"
         path.write_text(source)
-        subprocess.run([ZIG, "cc", *FLAGS, *flags, "-I", BPF, "-c", path, "-o", tmp_path / "x.o"], check=True)
+        compile_with_zig("c", tmp_path / "x.o", *FLAGS, *flags, "-I", BPF, "-c", path, target="bpfel-freestanding")
         return (tmp_path / "x.o").read_bytes()
 
     return compile_
@@ -140,13 +136,12 @@ def test_sizes(tmp_path: Path) -> None:
     source = tmp_path / "sizes.c"
     lines = [f'printf("%zu\\n", sizeof(struct {name}));' for name in names]
     source.write_text("\n".join(["#include <stdio.h>", '#include "abi.h"', "int main(void) {", *lines, "}"]))
-    target = f"{platform.machine()}-linux-gnu.2.17"
-    subprocess.run([ZIG, "cc", "-target", target, "-I", BPF, source, "-o", tmp_path / "sizes"], check=True)
-    told = subprocess.run([tmp_path / "sizes"], check=True, capture_output=True, text=True).stdout
-    program = Object(_native.BPF_OBJECT)
-    assert [program.size_of(name) for name in names] == [int(line) for line in told.split()]
+    program = compile_with_zig("c", tmp_path / "sizes", "-I", BPF, source)
+    told = subprocess.run([program], check=True, capture_output=True, text=True).stdout
+    compiled = Object(_native.BPF_OBJECT)
+    assert [compiled.size_of(name) for name in names] == [int(line) for line in told.split()]
     with pytest.raises(KeyError):
-        program.size_of("no_such_struct")
+        compiled.size_of("no_such_struct")
 
 
 @root_only

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import platform
 import random
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import ziglang
+from zig import compile_with_zig
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -22,11 +20,9 @@ MS = 1_000_000
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """The library."""
-    zig = Path(ziglang.__file__).with_name("zig")
     library = tmp_path_factory.mktemp("switches") / "switches.so"
-    options = ["-target", f"{platform.machine()}-linux-gnu.2.17", "-O1", "-shared", "-fPIC"]
     include = ["-I", ROOT / "native", "-I", ROOT / "bpf"]
-    subprocess.run([zig, "cc", *options, *include, HERE / "switches.c", "-o", library], check=True)
+    compile_with_zig("c", library, "-O1", "-shared", "-fPIC", *include, HERE / "switches.c")
     return ctypes.CDLL(str(library))
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from interpreters import Interpreter
 from running import StartTarget
-from told_process import INCLUDE, NATIVE, SANITIZE, TARGET, ZIG, compile_program, tell_process
+from told_process import INCLUDE, NATIVE, SANITIZE, compile_program, tell_process
+from zig import compile_with_zig
 
 from weft import _native
 
@@ -26,8 +27,7 @@ STOPS = 150
 def compare_walks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program, compiled to stop at undefined behaviour."""
     folder = tmp_path_factory.mktemp("walks")
-    host = folder / "host.o"
-    subprocess.run([ZIG, "cc", *TARGET, "-O1", *SANITIZE, *INCLUDE, "-c", HERE / "host.c", "-o", host], check=True)
+    host = compile_with_zig("c", folder / "host.o", "-O1", *SANITIZE, *INCLUDE, "-c", HERE / "host.c")
     return compile_program(folder / "compare_walks", [HERE / "compare_walks.cpp", *SOURCES, host])
 
 

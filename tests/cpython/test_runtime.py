@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from interpreters import Interpreter, all_interpreters
 from running import StartTarget, target_env
+from zig import compile_with_zig
 
 from weft.cpython import check
 from weft.cpython.check import NotReadyError, prove
@@ -314,8 +315,7 @@ def tool(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A C program that embeds the Python in whatever library it is given."""
     folder = tmp_path_factory.mktemp("tool")
     (folder / "tool.c").write_text(TOOL)
-    subprocess.run([sys.executable, "-m", "ziglang", "cc", "-o", folder / "tool", folder / "tool.c"], check=True)
-    return folder / "tool"
+    return compile_with_zig("c", folder / "tool", folder / "tool.c", target="native")
 
 
 def start_embedding(tool: Path, library: Path, prefix: Path) -> subprocess.Popen[bytes]:

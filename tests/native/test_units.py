@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import platform
 import subprocess
 from pathlib import Path
 
-import ziglang
+from zig import compile_with_zig
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -24,16 +23,10 @@ TESTED = [
 
 def test_units(tmp_path: Path) -> None:
     """GIVEN reading ahead, interning, the timeline, holds and limits, compiled to stop at undefined behaviour."""
-    zig = Path(ziglang.__file__).with_name("zig")
-    program = tmp_path / "units"
-    target = f"{platform.machine()}-linux-gnu.2.17"  # the one of the extension, for which zig has its library already
     sanitize = ["-fsanitize=undefined", "-fno-sanitize-recover=undefined"]
     warn = ["-Wall", "-Wextra", "-Wshadow", "-Werror"]
     include = ["-I", NATIVE, "-I", ROOT / "bpf"]
     sources = [HERE / "test_units.cpp", *TESTED]
-    subprocess.run(
-        [zig, "c++", "-target", target, "-std=c++20", "-O1", *sanitize, *warn, *include, *sources, "-o", program],
-        check=True,
-    )
+    program = compile_with_zig("c++", tmp_path / "units", "-std=c++20", "-O1", *sanitize, *warn, *include, *sources)
     run = subprocess.run([program], check=False, capture_output=True, text=True)
     assert (run.returncode, run.stdout, run.stderr) == (0, "all hold\n", "")

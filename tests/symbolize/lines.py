@@ -12,9 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import ziglang
 from interpreters import Interpreter, all_interpreters
 from weft_command import run_weft
+from zig import compile_with_zig
 
 from weft import Capture
 from weft.errors import CaptureError
@@ -34,11 +34,7 @@ ALL_LINES = [(function, "lines.c", line_of(function)) for function in PLACES]
 
 def compile_library(folder: Path, *options: str, source: Path = SOURCE) -> Path:
     """A shared library of lines.c, or of what includes it."""
-    library = folder / "liblines.so"
-    zig = Path(ziglang.__file__).with_name("zig")
-    flags = ["-target", "x86_64-linux-gnu.2.17", "-O2", "-shared", "-fPIC", *options]
-    subprocess.run([zig, "cc", *flags, source, "-o", library], check=True)
-    return library
+    return compile_with_zig("c", folder / "liblines.so", "-O2", "-shared", "-fPIC", *options, source)
 
 
 def separate(library: Path, folder: Path) -> Path:

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-import ziglang
 from interpreters import Interpreter, all_interpreters
 from running import StartTarget
 from weft_command import run_weft
+from zig import compile_with_zig
 
 from weft.sample import Frame, FrameKind
 from weft.symbolize.cython import CythonFile, CythonModule, decode
@@ -49,9 +49,8 @@ def build(folder: Path, cython: str, include: str, *options: str) -> None:
     shutil.copy(SOURCE, folder)
     env = os.environ | {"PYTHONPATH": str(CACHE / cython)}
     subprocess.run([sys.executable, "-m", "cython", *options[1:], "fixture.pyx"], cwd=folder, env=env, check=True)
-    zig = Path(ziglang.__file__).with_name("zig")
-    flags = ["-target", "x86_64-linux-gnu.2.17", "-O2", "-shared", "-fPIC", options[0], "-I", include]
-    subprocess.run([zig, "cc", *flags, "fixture.c", "-o", "fixture.so"], cwd=folder, check=True)
+    flags = ["-O2", "-shared", "-fPIC", options[0], "-I", include]
+    compile_with_zig("c", folder / "fixture.so", *flags, "fixture.c")
 
 
 def shown(pid: int) -> list[dict[str, Any]]:

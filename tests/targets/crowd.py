@@ -24,7 +24,7 @@ def main(count):
         thread.start()
     print("{}")
     sys.stdout.flush()
-    spin(time.time() + 60)
+    spin(time.time() + 200)
 
 
 main(int(sys.argv[1]))

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 
-END = time.time() + 60
+END = time.time() + 200
 others = []
 
 

@@ -14,7 +14,7 @@ import stops_py3
 CODE = """
 import time
 def inside():
-    end = time.time() + 100
+    end = time.time() + 200
     while time.time() < end:
         sum(range(1000))
 inside()

@@ -90,10 +90,10 @@ def descend():
 
 def main(seconds):
     global left
-    end = time.time() + seconds
+    end = time.process_time() + seconds
     print("{}")
     sys.stdout.flush()
-    while time.time() < end:
+    while time.process_time() < end:
         left = CHANCE.randrange(DEPTH)
         descend()
 

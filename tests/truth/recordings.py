@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from weft_command import run_weft
+from weft_command import LIMIT_S, WEFT, cpu_ns, wait_until
 
-from weft import Capture, Collector, Mode, Options, Profile, record_process
+from weft import Capture, Collector, Mode, Options, Profile, Progress, record_process
 from weft.profile.tables import View
 from weft.sample import Frame, FrameKind, State
+from weft.target.code import CodeBook
+from weft.target.process import Process
 
 # Of native stacks: code whose table is still being made, and threads that have moved since their registers were told.
 NATIVE_LOSSES = ("no-unwind-info", "no-registers")
@@ -27,19 +32,40 @@ class Sampled:
     weight_ns: int
 
 
+def make_tables(pid: int) -> None:
+    """Have the unwind tables of a program's files on disk before it is recorded: for tests of what stacks tell.
+
+    Else they are made meanwhile, and the busier the machine, the more stacks are cut off until then.
+    """
+    book = CodeBook()
+    book.map_of(Process(pid), within_s=LIMIT_S)
+    book.close()
+
+
 def record(
     pid: int,
     folder: Path,
     *,
     rate_hz: int,
     seconds: float,
+    samples: int = 0,
     mode: Mode = Mode.WALL,
     collector: Collector = Collector.PTRACE,
     subprocesses: bool = False,
 ) -> Path:
-    """Record a running process; the path of the capture."""
+    """Record a running process; the path of the capture.
+
+    For so long, and on until there are so many samples: on a busy machine a program gets little of any second.
+    """
     path = folder / f"{pid}.weft"
-    record_process(pid, path, Options(rate_hz, seconds, mode, collector, subprocesses))
+    longest = max(seconds, LIMIT_S) if samples else seconds
+
+    def watch(progress: Progress) -> None:
+        enough = progress.account.get("samples_taken", 0) >= samples
+        if samples and enough and progress.elapsed_s >= seconds and progress.symbols is None:
+            signal.raise_signal(signal.SIGINT)  # as Ctrl-C
+
+    record_process(pid, path, Options(rate_hz, longest, mode, collector, subprocesses), watch)
     return path
 
 
@@ -50,14 +76,24 @@ def record_as(
     *,
     rate_hz: int,
     seconds: float,
+    computing: float = 0,
     mode: Mode = Mode.WALL,
     collector: Collector = Collector.PTRACE,
 ) -> Path:
-    """The same, by a weft that another command runs."""
+    """The same, by a weft that another command runs: for so long, and on until the program has computed so long."""
     path = folder / f"{pid}.weft"
-    how = ["-r", rate_hz, "--mode", mode.name.lower(), "--collector", collector.value]
-    run = run_weft("record", "-p", pid, "-d", seconds, *how, "-o", path, prefix=prefix)
-    assert run.returncode == 0, run.stderr
+    how = ["-r", str(rate_hz), "--mode", mode.name.lower(), "--collector", collector.value]
+    how += ["-d", str(max(seconds, LIMIT_S) if computing else seconds)]
+    command = [*prefix, *WEFT, "record", "-p", str(pid), *how, "-o", str(path)]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as weft:
+        if computing:
+            wait_until(lambda: path.exists() or weft.poll() is not None, "weft records")
+            until_ns = cpu_ns(pid) + int(computing * 1e9)
+            time.sleep(seconds)
+            wait_until(lambda: cpu_ns(pid) >= until_ns or weft.poll() is not None, "the program computes")
+            weft.send_signal(signal.SIGINT)
+        _, errors = weft.communicate()
+    assert weft.returncode == 0, errors.decode()
     return path
 
 

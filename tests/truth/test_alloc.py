@@ -10,24 +10,21 @@ from __future__ import annotations
 
 import math
 import os
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import ziglang
 from interpreters import CHROOT, Interpreter, chroots
 from recordings import Sampled, account_of, losses_of, stacks_of, woven_stacks_of
 from running import TARGETS, StartTarget, Target, target_env
+from zig import GLIBC, MUSL, compile_with_zig
 
 from weft import Mode, Options, record_process
 from weft.session import Progress
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can load BPF programs")
 
-ZIG = Path(ziglang.__file__).with_name("zig")
-GLIBC = "x86_64-linux-gnu.2.17"
 MEAN = 512 << 10  # bytes
 SIGMAS = 5
 ALARM = 5.7e-7  # as rarely as a normal variable is farther off than that
@@ -43,9 +40,7 @@ SIZES = {
 
 
 def compile_target(output: Path, *flags: str, target: str = GLIBC) -> Path:
-    command = [ZIG, "cc", "-target", target, "-O1", "-g", *flags, TARGETS / "allocates.c", "-o", output]
-    subprocess.run(command, check=True)
-    return output
+    return compile_with_zig("c", output, "-O1", "-g", *flags, TARGETS / "allocates.c", target=target)
 
 
 def record_from_now_on(target: Target, path: Path, *, ends: bool) -> None:
@@ -154,7 +149,7 @@ def test_every_call_counts_once(tree: Path | None, linked: str, tmp_path: Path) 
     folder = tree / "tmp" if tree else tmp_path
     program = folder / f"weft-allocates-{os.getpid()}"
     if linked == "static":
-        compile_target(program, "-DPROGRAM", "-static", target="x86_64-linux-musl")
+        compile_target(program, "-DPROGRAM", "-static", target=MUSL)
     else:
         compile_target(program, "-DPROGRAM")
     command = [CHROOT, str(tree), "/tmp/" + program.name] if tree else [str(program)]

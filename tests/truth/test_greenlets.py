@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 from interpreters import Interpreter
-from recordings import Sampled, record, woven_stacks_of
+from recordings import Sampled, make_tables, record, woven_stacks_of
 from running import StartTarget
-from test_woven import RATE_HZ, SECONDS
+from test_woven import RATE_HZ, SAMPLES, SECONDS
 from woven_calls import has_doubt, has_gap, is_proven, share, wrong_calls
 
 from weft.sample import FrameKind
@@ -22,8 +22,9 @@ def is_switching(sampled: Sampled) -> bool:
 def test_switching(interpreter: Interpreter, packages: Path, start_target: StartTarget, tmp_path: Path) -> None:
     """GIVEN eight greenlets that switch by chance THEN the Python frames of a sample are one greenlet's; and unless it
     is just switching, all is proven, and each lies behind the native frames that called it."""
-    target = start_target(interpreter, "greenlets.py", 60, interpreter.inside(packages))
-    stacks = woven_stacks_of(record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS))
+    target = start_target(interpreter, "greenlets.py", 200, interpreter.inside(packages))
+    make_tables(target.pid)
+    stacks = woven_stacks_of(record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, samples=SAMPLES))
     seen: set[str] = set()
     mixed, wrong = [], []
     for sampled in stacks:
@@ -43,5 +44,5 @@ def test_switching(interpreter: Interpreter, packages: Path, start_target: Start
     assert not mixed, mixed[:3]
     assert not wrong, wrong[:3]
     assert share(settled, lambda sampled: has_doubt(sampled.frames) and not has_gap(sampled.frames)) < 0.001
-    assert share(settled, is_proven) > 0.95  # on a busy machine, the tables take a while to be made
+    assert share(settled, is_proven) > 0.95
     assert share(stacks, is_switching) < 0.1

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import threading
 from pathlib import Path
 
 import pytest
-import ziglang
 from interpreters import Interpreter, all_interpreters
 from recordings import account_of, record, woven_stacks_of
 from running import TARGETS, StartTarget
 from woven_calls import has_gap
+from zig import compile_with_zig
 
 from weft.sample import Frame, FrameKind
 
@@ -23,9 +22,8 @@ DEPTH, ROUNDS = 12, 8
 def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a library of which each copy is one of its own, as they have no build-id."""
     folder = tmp_path_factory.mktemp("libraries")
-    zig = Path(ziglang.__file__).with_name("zig")
-    flags = ["-target", "x86_64-linux-gnu.2.17", "-O1", "-g0", "-shared", "-fPIC", "-Wl,--build-id=none"]
-    subprocess.run([zig, "cc", *flags, TARGETS / "loads.c", "-o", folder / "load.so"], check=True)
+    flags = ["-O1", "-g0", "-shared", "-fPIC", "-Wl,--build-id=none"]
+    compile_with_zig("c", folder / "load.so", *flags, TARGETS / "loads.c")
     return folder
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from interpreters import Interpreter
 from privileges import ordinary
-from recordings import account_of, record, record_as, woven_stacks_of
+from recordings import account_of, make_tables, record, record_as, woven_stacks_of
 from running import StartTarget
 
 from weft import Collector
@@ -52,8 +52,10 @@ def test_of_one_moment(
     interpreter: Interpreter, start_target: StartTarget, tmp_path: Path, collector: Collector
 ) -> None:
     """GIVEN two checksums in turn WHEN they are recorded THEN each is below the function that calls it."""
-    target = start_target(interpreter, "checksums.py", 60)
-    assert_one_moment(record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, collector=collector))
+    target = start_target(interpreter, "checksums.py", 200)
+    make_tables(target.pid)
+    capture = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, samples=1000, collector=collector)
+    assert_one_moment(capture)
 
 
 @pytest.mark.serial
@@ -61,5 +63,5 @@ def test_of_one_moment(
 def test_of_one_moment_to_an_ordinary_user(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
     """GIVEN the same WHEN an ordinary user records it THEN each is, though his readers may have to wait."""
     command = [*ordinary(interpreter.chroot or Path("/")), interpreter.command[-1]]
-    target = start_target(replace(interpreter, command=command), "checksums.py", 60)
+    target = start_target(replace(interpreter, command=command), "checksums.py", 200)
     assert_one_moment(record_as(ordinary(), target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS))

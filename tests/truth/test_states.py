@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import ziglang
 from interpreters import Interpreter, all_interpreters
 from recordings import account_of, record, stacks_of
 from running import TARGETS, StartTarget
+from zig import compile_with_zig
 
 from weft import Collector
 
 RATE_HZ = 1000
-SECONDS = 1.5
+SECONDS = 1
+SAMPLES = 400  # at least
 NEWER = [interpreter for interpreter in all_interpreters() if interpreter.minor >= (3, 10)]
 ALL = [interpreter for interpreter in all_interpreters() if interpreter.minor >= (3, 6)]
 
@@ -39,7 +39,7 @@ def test_a_subinterpreter(python: Interpreter, start_target: StartTarget, tmp_pa
     target = start_target(python, "inside.py", "own")
     if "missing" in target.ready:
         pytest.skip("this build makes no subinterpreters")
-    path = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, collector=collector)
+    path = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, samples=SAMPLES, collector=collector)
     assert share_of(path, "around", "inside") > 0.99
 
 
@@ -52,7 +52,7 @@ def test_a_subinterpreter_of_another_thread(
     target = start_target(python, "inside.py", "other")
     if "missing" in target.ready:
         pytest.skip("this build makes no subinterpreters")
-    path = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, collector=collector)
+    path = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, samples=SAMPLES, collector=collector)
     assert share_of(path, "around", "inside") > 0.99
 
 
@@ -60,7 +60,7 @@ def test_one_of_many_threads(interpreter: Interpreter, start_target: StartTarget
     """GIVEN a program that computes in its first thread, and has made 700 others since, which wait THEN its stacks are
     whole: its thread state is the last in the list."""
     target = start_target(interpreter, "crowd.py", 700)
-    path = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, collector=Collector.BPF)
+    path = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, samples=SAMPLES, collector=Collector.BPF)
     account = account_of(path)
     assert account["stacks_in_kernel"] > 50
     assert share_of(path, "main", "spin") > 0.99
@@ -72,12 +72,10 @@ def test_states_that_come_and_go(
 ) -> None:
     """GIVEN a thread that Python did not make, and that gets a new thread state whenever it calls Python THEN its
     stacks are of the thread state that it has."""
-    zig = Path(ziglang.__file__).with_name("zig")
     library = target_folder(interpreter) / "foreign.so" if interpreter.chroot else tmp_path / "foreign.so"
-    flags = ["-target", "x86_64-linux-gnu.2.17", "-O1", "-shared", "-fPIC"]
-    subprocess.run([zig, "cc", *flags, TARGETS / "foreign.c", "-o", library], check=True)
+    compile_with_zig("c", library, "-O1", "-shared", "-fPIC", TARGETS / "foreign.c")
     target = start_target(interpreter, "foreign.py", interpreter.inside(library))
-    path = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, collector=Collector.BPF)
+    path = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, samples=SAMPLES, collector=Collector.BPF)
     account = account_of(path)
     assert share_of(path, "called") > 0.99
     print(f"{interpreter.name}: {account['stacks_truncated']} of {account['samples_taken']} truncated")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from interpreters import Interpreter, all_interpreters
 from privileges import PERF_EVENT_OPEN, filtered, ordinary
-from recordings import NATIVE_LOSSES, account_of, losses_of, record, record_as, stacks_of
+from recordings import NATIVE_LOSSES, account_of, losses_of, make_tables, record, record_as, stacks_of
 from running import StartTarget
 from storm_grammar import violation
 
@@ -22,7 +22,8 @@ from weft import Collector
 
 RATE_HZ = 5000
 SECONDS = float(os.environ.get("WEFT_STORM_SECONDS", "1.5"))
-ENOUGH = 300  # stacks; a machine under load takes fewer than RATE_HZ * SECONDS
+ENOUGH = 300  # stacks, for which a busy machine takes longer than SECONDS
+COMPUTING = 2 * ENOUGH / RATE_HZ  # seconds of the program's own time
 
 
 def assert_legal(interpreter: Interpreter, capture: Path, *losses: str) -> dict[str, int]:
@@ -49,19 +50,20 @@ def test_read_while_they_wait(
     interpreter: Interpreter, start_target: StartTarget, tmp_path: Path, collector: Collector
 ) -> None:
     """GIVEN a storm WHEN its thread is paced by its CPU clock THEN every stack is legal, and nothing was stopped."""
-    target = start_target(interpreter, "storm.py", 60)
-    account = assert_legal(
-        interpreter, record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, collector=collector)
-    )
+    target = start_target(interpreter, "storm.py", 200)
+    make_tables(target.pid)
+    capture = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, samples=2 * ENOUGH, collector=collector)
+    account = assert_legal(interpreter, capture)
     assert account["stops"] == account["stacks_moving"] == 0
 
 
 def test_read_while_stopped(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
     """GIVEN a storm WHEN the kernel gives no CPU clocks, as in containers, THEN every stack is legal."""
-    target = start_target(interpreter, "storm.py", 60)
-    account = assert_legal(
-        interpreter, record_as(filtered(PERF_EVENT_OPEN), target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS)
+    target = start_target(interpreter, "storm.py", 200)
+    capture = record_as(
+        filtered(PERF_EVENT_OPEN), target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, computing=COMPUTING
     )
+    account = assert_legal(interpreter, capture)
     assert account["stops"] > 0
     assert account["stacks_waiting"] == account["stacks_moving"] == 0
     assert account["stops"] + account["stacks_still"] >= account["samples_taken"]
@@ -75,8 +77,8 @@ def test_read_by_an_ordinary_user(interpreter: Interpreter, start_target: StartT
     His readers have to be content with fairness: a thread can have moved on before they run.
     """
     command = [*ordinary(interpreter.chroot or Path("/")), interpreter.command[-1]]
-    target = start_target(replace(interpreter, command=command), "storm.py", 60)
-    capture = record_as(ordinary(), target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS)
+    target = start_target(replace(interpreter, command=command), "storm.py", 200)
+    capture = record_as(ordinary(), target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, computing=COMPUTING)
     account = assert_legal(interpreter, capture, "torn")
     assert account["stops"] == 0
     assert losses_of(capture).get("torn", 0) < 0.01 * account["samples_taken"]
@@ -87,10 +89,10 @@ def test_the_judge_sees_torn_stacks(start_target: StartTarget, tmp_path: Path) -
 
     Else the test above could not fail.
     """
-    target = start_target(all_interpreters()[0], "storm.py", 60)
+    target = start_target(all_interpreters()[0], "storm.py", 200)
     stacks = [
         [(frame.function, frame.line) for frame in sampled.frames]
-        for sampled in stacks_of(record(target.pid, tmp_path, rate_hz=2000, seconds=2))
+        for sampled in stacks_of(record(target.pid, tmp_path, rate_hz=2000, seconds=0.5, samples=1000))
     ]
     deep = [stack for stack in stacks if len(stack) > 8]
     torn = [one[: len(one) // 2] + other[len(one) // 2 + 1 :] for one, other in pairwise(deep)]

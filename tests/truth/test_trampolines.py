@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 from interpreters import Interpreter, all_interpreters
-from recordings import account_of, losses_of, record, woven_stacks_of
+from recordings import account_of, losses_of, make_tables, record, woven_stacks_of
 from running import StartTarget, Target
+from weft_command import LIMIT_S
 
 from weft.sample import Frame, FrameFlag, FrameKind
 
@@ -68,9 +69,10 @@ def test_trampolines(python: Interpreter, support: str, start_traced: StartTarge
     """GIVEN a trampoline for each Python frame, nested by chance through C THEN each Python frame is woven in where its
     trampoline is, and there is none without."""
     # CPython does not flush the last names of a jitdump before it ends: that is recorded to its end.
-    runs, seconds = (60, SECONDS) if support == PERF else (SECONDS + 2, 60)
+    runs, seconds, samples = (200, SECONDS, 500) if support == PERF else (SECONDS + 2, LIMIT_S, 0)
     target = start_traced(python, "trampolines.py", runs, env={support: "1"})
-    path = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=seconds)
+    make_tables(target.pid)
+    path = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=seconds, samples=samples)
     compared, frames, ending, inlined = 0, 0, 0, 0
     ways: Counter[str] = Counter()
     for sampled in woven_stacks_of(path):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from native_stacks import gdb_stack, own_stack
 from weft_command import wait_until
+from zig import MUSL, compile_with_zig
 
 from weft import _native
 from weft.target.elf import ElfFile
@@ -27,11 +28,8 @@ def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     """A program that waits in read(), with a C library of its own."""
     folder = tmp_path_factory.mktemp("musl")
     (folder / "waits.c").write_text(PROGRAM)
-    options = ["-target", "x86_64-linux-musl", "-O1", "-fno-omit-frame-pointer", request.param]
-    subprocess.run(
-        [sys.executable, "-m", "ziglang", "cc", *options, "-o", folder / "waits", folder / "waits.c"], check=True
-    )
-    return folder / "waits"
+    options = ["-O1", "-fno-omit-frame-pointer", request.param]
+    return compile_with_zig("c", folder / "waits", *options, folder / "waits.c", target=MUSL)
 
 
 def test_stack(program: Path, tmp_path: Path) -> None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-import ziglang
 from interpreters import Interpreter
 from running import TARGETS, StartTarget
 from weft_command import run_weft, wait_until
+from zig import compile_with_zig
 
 NO_TABLES = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fno-exceptions"]
 
@@ -22,9 +21,7 @@ NO_TABLES = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fno-exce
 def library(interpreter: Interpreter, folder: Path, source: str, *options: str) -> Iterator[str]:
     """A shared library, as the interpreter sees it."""
     path = (interpreter.chroot / "tmp" if interpreter.chroot else folder) / f"lib-{folder.name}.so"
-    zig = Path(ziglang.__file__).with_name("zig")
-    flags = ["-target", "x86_64-linux-gnu.2.17", "-O2", "-g0", "-shared", "-fPIC", *options]
-    subprocess.run([zig, "cc", *flags, TARGETS / source, "-o", path], check=True)
+    compile_with_zig("c", path, "-O2", "-g0", "-shared", "-fPIC", *options, TARGETS / source)
     yield interpreter.inside(path)
     path.unlink()
 

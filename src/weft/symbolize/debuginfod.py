@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from typing import IO
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
+from typing import IO, TYPE_CHECKING
 
 from weft import cache
 from weft.target.elf import ElfError, ElfFile
+
+if TYPE_CHECKING:
+    from http.client import HTTPResponse  # where it is used: HTTP and TLS take long to load, and few name a server
 
 _KIND = "debuginfod"
 _NOT_FOUND = 404
@@ -55,6 +55,8 @@ class Debuginfod:
     def _find(self, build_id: str, what: str) -> ElfFile | None:
         if not self._urls:
             return None
+        from http.client import HTTPException
+
         name = f"{build_id}.{what}"
         if kept := _open(cache.cache_path(_KIND, name), build_id):
             return kept
@@ -70,6 +72,9 @@ class Debuginfod:
 
     def _fetch(self, url: str, name: str, build_id: str) -> bool:
         """Ask for a file, and keep it; False if the server does not have it. Also raises what urllib does."""
+        from urllib.error import HTTPError
+        from urllib.request import Request, urlopen
+
         if not url.startswith(("http://", "https://")):
             raise _ServerError("its URL does not begin with http:// or https://")
         try:

@@ -5,18 +5,16 @@ The kernel itself relocates what depends on its own structs (CO-RE, bpf_core_app
 
 from __future__ import annotations
 
-import io
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from elftools.elf.elffile import ELFFile
-from elftools.elf.relocation import RelocationSection
-from elftools.elf.sections import SymbolTableSection
-
 from weft.collect.bpf import btf, kernel
+from weft.target.elf import SYMBOL, ElfFile
 
 _CALL, _LOAD_WIDE = 0x85, 0x18  # opcodes; the second takes two instructions
+_STT_FUNC = 2
+_RELOCATION = struct.Struct("<QQ")  # offset, symbol << 32 | type
 _INSTRUCTION = struct.Struct("<BBhi")  # opcode, registers (source << 4 | destination), offset, immediate
 # What the source register of those two says that the immediate is (include/uapi/linux/bpf.h).
 _PSEUDO_CALL, _PSEUDO_MAP, _PSEUDO_FUNCTION = 1, 1, 4
@@ -37,24 +35,23 @@ class Object:
     """A BPF object file, as clang writes it. Static functions lie in .text, each program in a section of its own."""
 
     def __init__(self, data: bytes) -> None:
-        sections = list(ELFFile(io.BytesIO(data)).iter_sections())
-        names = [section.name for section in sections]
-        self._sections = {section.name: section.data() for section in sections}
+        with ElfFile.of_bytes("weft.bpf.o", data) as file:
+            names = [section.name for section in file.sections]
+            self._sections = {section.name: file.contents(section.name) or b"" for section in file.sections}
         self._symbols: list[tuple[str, str, int]] = []  # name, section, value
         self._functions: dict[tuple[str, int], int] = {}  # section, offset -> size
-        self._relocations: dict[str, dict[int, int]] = {}  # section -> offset -> number of a symbol
-        for section in sections:
-            if isinstance(section, SymbolTableSection):
-                for symbol in section.iter_symbols():
-                    index, value = symbol["st_shndx"], symbol["st_value"]
-                    place = names[index] if isinstance(index, int) else ""
-                    self._symbols.append((symbol.name, place, value))
-                    if symbol["st_info"]["type"] == "STT_FUNC":
-                        self._functions[place, value] = symbol["st_size"]
-            elif isinstance(section, RelocationSection):
-                self._relocations[section.name.removeprefix(".rel")] = {
-                    relocation["r_offset"]: relocation["r_info_sym"] for relocation in section.iter_relocations()
-                }
+        strings = self._sections[".strtab"]
+        for at, info, _, index, value, size in SYMBOL.iter_unpack(self._sections[".symtab"]):
+            place = names[index] if index < len(names) else ""
+            self._symbols.append((strings[at : strings.index(b"\0", at)].decode(), place, value))
+            if info & 15 == _STT_FUNC:
+                self._functions[place, value] = size
+        # Section -> offset -> number of a symbol.
+        self._relocations = {
+            name.removeprefix(".rel"): {offset: info >> 32 for offset, info in _RELOCATION.iter_unpack(content)}
+            for name, content in self._sections.items()
+            if name.startswith(".rel")
+        }
         sizes = {name: len(data) for name, data in self._sections.items()}
         offsets = {name: value for name, _, value in self._symbols}
         self._btf = btf.with_sections(self._sections[".BTF"], sizes, offsets)
