@@ -11,6 +11,8 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 
+from benchmarks.asked import allocations
+from benchmarks.blocked import blocked
 from benchmarks.cost import cost, growth, rates
 from benchmarks.page import Machine, remember, write
 from benchmarks.peers import Austin, Peer, PySpy, Tachyon, Weft
@@ -22,6 +24,8 @@ ROWS: dict[str, Callable[[Settings], Iterator[Row]]] = {
     "storm": storm,
     "interleavings": interleavings,
     "shares": shares,
+    "blocked": blocked,
+    "allocations": allocations,
     "cost": cost,
     "rates": rates,
     "growth": growth,

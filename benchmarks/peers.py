@@ -85,8 +85,9 @@ class Weft:
 
     good = frozenset({0})
 
-    def __init__(self, collector: str, *options: str, native: bool = False) -> None:
+    def __init__(self, collector: str, *options: str, native: bool = False, idle: bool = False) -> None:
         self.name = " ".join(["weft", collector, *options]) + native * " --native"
+        self._idle = idle
         self._options = ["--collector", collector, "--native" if native else "--no-native", *options]
         self._takes_root = collector == "bpf"
 
@@ -118,11 +119,16 @@ class Weft:
         )
 
     def stacks(self, output: Path) -> Iterator[tuple[Stack, float]]:
-        """What it saw running, by time, the interpreter's own frames included."""
+        """What it saw running, by time, the interpreter's own frames included.
+
+        `idle`: what waits, too; the state of the thread is then a mark at the end.
+        """
         with Capture(output) as capture:
-            profile = Profile.from_capture(capture, View(all_frames=True))
+            profile = Profile.from_capture(capture, View(idle=self._idle, all_frames=True))
         for total in profile.totals:
-            yield tuple(profile.frames[frame] for frame in profile.stacks.path(total.stack)), total.weight_ns
+            stack = tuple(profile.frames[frame] for frame in profile.stacks.path(total.stack))
+            mark = Frame(FrameKind.MARKER, total.state.name, "", 0)
+            yield (*stack, mark) if self._idle else stack, total.weight_ns
 
 
 class PySpy:
@@ -301,7 +307,7 @@ def _peak_bytes(pid: int) -> int:
 
 
 # pip compiles what it installs. An editable weft compiles itself when it first runs, unless the environment forbids it.
-_INSTALLED = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+INSTALLED = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 class Recording:
@@ -316,7 +322,7 @@ class Recording:
         self._peak_bytes = 0
         self._said = tempfile.TemporaryFile()  # noqa: SIM115  (closed by finish)
         self._process = subprocess.Popen(
-            peer.command(pid, rate_hz, seconds, self._output), env=_INSTALLED, stdout=self._said, stderr=self._said
+            peer.command(pid, rate_hz, seconds, self._output), env=INSTALLED, stdout=self._said, stderr=self._said
         )
 
     def finish(self, *, stacks: bool = False) -> Run:

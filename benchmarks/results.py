@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from statistics import median
+from typing import Protocol
 
-from benchmarks.peers import Peer, PeerFailedError
+from benchmarks.peers import PeerFailedError
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,14 @@ class Settings:
     def progress(self, what: str) -> None:
         """Say on stderr what is being measured."""
         print(f"bench: {what}", file=sys.stderr, flush=True)
+
+
+class Named(Protocol):
+    """What a line is about."""
+
+    @property
+    def name(self) -> str:
+        """As it is told."""
 
 
 Measured = Mapping[str, Sequence[float]]  # by what it is, in each round
@@ -45,7 +54,7 @@ class Row:
         self.measured[name] = measured
 
     @contextmanager
-    def trying(self, peer: Peer, settings: Settings, what: str = "") -> Iterator[None]:
+    def trying(self, peer: Named, settings: Settings, what: str = "") -> Iterator[None]:
         """For measuring a peer: of one that cannot, or fails, that is told beneath the table, and the others go on."""
         settings.progress(f"{self.title}: {peer.name}{what}")
         try:
