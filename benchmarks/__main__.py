@@ -16,8 +16,10 @@ from benchmarks.blocked import blocked
 from benchmarks.cost import cost, growth, rates
 from benchmarks.page import Machine, remember, write
 from benchmarks.peers import Austin, Peer, PySpy, Tachyon, Weft
+from benchmarks.perf import Perf, perf
 from benchmarks.real import real
 from benchmarks.results import Row, Settings
+from benchmarks.stacks import stacks
 from benchmarks.truth import interleavings, shares, storm
 
 ROWS: dict[str, Callable[[Settings], Iterator[Row]]] = {
@@ -29,6 +31,8 @@ ROWS: dict[str, Callable[[Settings], Iterator[Row]]] = {
     "cost": cost,
     "rates": rates,
     "growth": growth,
+    "perf": perf,
+    "stacks": stacks,
     "real": real,
 }
 QUICK = Settings(seconds=3, rounds=1, quick=True)
@@ -45,7 +49,7 @@ def main() -> None:
     if unknown := set(options.rows) - ROWS.keys():
         parser.error(f"no such row: {', '.join(sorted(unknown))}")
     settings = QUICK if options.quick else Settings(options.seconds, options.rounds, quick=False)
-    peers: list[Peer] = [Weft("ptrace"), PySpy(), Austin(), Tachyon()]
+    peers: list[Peer] = [Weft("ptrace"), PySpy(), Austin(), Tachyon(), Perf("dwarf")]
     command = " ".join(["python -m benchmarks", *sys.argv[1:]])
     machine = Machine.here(command, [peer.version() for peer in peers])
     if os.getloadavg()[0] > 1:
@@ -55,7 +59,7 @@ def main() -> None:
         for name in options.rows or ROWS:
             for row in ROWS[name](settings):
                 rows.append(row)
-                print(row.markdown(), flush=True)
+                print("\n".join([row.markdown(), *row.pages.values()]), flush=True)
                 if not options.rows:
                     write(machine, rows)
     finally:

@@ -81,12 +81,12 @@ def allocations(settings: Settings) -> Iterator[Row]:
                     runs.append((run, off_by(bytes_of(run.output), run.told["asked"])))
                 add(row, launcher.name, runs, alone)
     row.notes.append(
-        "Off: how far a function's bytes are from what it has asked for, in percent of that. memray sees each call; weft "
-        "one in 512 KiB, so that chance alone makes some 2 % here. scalene samples by the growth of the heap, and sees "
-        "no memory that is given back at once. More a call: the CPU time that a call of malloc takes more, in a program "
-        "that does nothing else, a million times. Slow-down: of ordinary work with fewer calls (json, sorting), in CPU "
-        "time. Its whole run: the time from the start of the command to its end, against the program's own. Requests of "
-        "libc alone are compared: none of Python's small objects."
+        "Off: how far a function's bytes are from what it has asked for, in percent of that. memray sees each call; "
+        "weft one in 512 KiB, so that chance alone makes some 2 % here. scalene samples by the growth of the heap, and "
+        "sees no memory that is given back at once. More a call: the CPU time that a call of malloc takes more, in a "
+        "program that does nothing else, a million times. Slow-down: of ordinary work with fewer calls (json, "
+        "sorting), in CPU time. Its whole run: the time from the start of the command to its end, against the "
+        "program's own. Requests of libc alone are compared: none of Python's small objects."
     )
     yield row
 

@@ -52,6 +52,7 @@ class Run:
     peak_bytes: int  # of resident memory
     file_bytes: int
     stacks: list[tuple[Stack, float]] = field(default_factory=list)  # only if they were asked for, with their weights
+    read_cpu_s: float = 0.0  # what it took to read these
 
 
 class PeerFailedError(Exception):
@@ -338,10 +339,14 @@ class Recording:
             if self._process.returncode not in self._peer.good or not self._output.exists():
                 why = said.strip().rpartition("\n")[2]
                 raise PeerFailedError(f"it ended with {self._process.returncode}: {why}")
+            told = self._peer.told(self._output, said)
+            before = os.times()
+            read = list(self._peer.stacks(self._output)) if stacks else []
             return Run(
-                self._peer.told(self._output, said),
+                told,
                 usage.ru_utime + usage.ru_stime,
                 self._peak_bytes,
                 self._output.stat().st_size,
-                list(self._peer.stacks(self._output)) if stacks else [],
+                read,
+                sum(os.times()[:4]) - sum(before[:4]),
             )

@@ -46,6 +46,7 @@ class Row:
     measured: dict[str, Measured] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)  # who could not be measured, and why
     notes: list[str] = field(default_factory=list)
+    pages: dict[str, str] = field(default_factory=dict)  # files with more, by their names
 
     def add(self, name: str, cells: list[str], measured: Measured) -> None:
         """A line."""

@@ -1,4 +1,4 @@
-"""The bench's judges of blocked time and of allocated bytes: what is made up wrongly is told as wrong."""
+"""The bench's judges of blocked time, allocated bytes and stacks: what is made up wrongly is told as wrong."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from benchmarks.asked import off_by
 from benchmarks.blocked import errors_of, gil_error, shares_seen, shares_true, told_right
+from benchmarks.dumpers import NATIVE, OTHER, PYTHON, Place, plain
 from benchmarks.peers import PeerFailedError, Stack
+from benchmarks.stacks import compare
 from weft.sample import Frame, FrameKind, State
 
 # A second of four waits, as the thread has noted them, and half a second at work.
@@ -81,3 +83,56 @@ def test_bytes() -> None:
     )
     with pytest.raises(PeerFailedError, match="none of what"):
         off_by({"main": 5000}, asked)
+
+
+def stack(*names: str) -> list[Place]:
+    """Root first; names in small letters are Python's."""
+    return [Place(PYTHON if name.islower() else NATIVE, name) for name in names]
+
+
+BY_GDB = stack("Main", "module", "top", "Sorted", "ListSort", "key", "leaf", "Read")
+
+
+def test_a_stack_like_gdbs() -> None:
+    """GIVEN the same stack, or one without some frames THEN nothing is wrong, and what is not shown is told."""
+    same = compare(BY_GDB, BY_GDB)
+    assert (same.shown, same.missing, same.misplaced, same.unknown) == (same.whole, [], [], [])
+    assert same.whole == {PYTHON: 4, NATIVE: 4}
+    fewer = compare(stack("module", "top", "Sorted", "key", "leaf"), BY_GDB)
+    assert fewer.shown == {PYTHON: 4, NATIVE: 1}
+    assert fewer.missing == stack("Main", "ListSort", "Read")
+    assert not fewer.misplaced + fewer.unknown
+
+
+def test_wrong_stacks() -> None:
+    """GIVEN a C function above the Python function that calls it, or one that is nowhere THEN each is told as that."""
+    swapped = compare(stack("Main", "module", "Sorted", "top", "ListSort", "key", "leaf", "Read"), BY_GDB)
+    assert len(swapped.misplaced) == 1
+    assert not swapped.unknown
+    invented = compare(stack("Main", "module", "top", "Sorted", "ListSort", "Other", "key", "leaf", "Read"), BY_GDB)
+    assert invented.unknown == stack("Other")
+    assert not invented.misplaced
+
+
+def test_another_greenlets_stack() -> None:
+    """GIVEN frames outside of another greenlet's activation THEN they may be shown or not."""
+    by_gdb = [*stack("Main"), Place(OTHER, "Eval"), *stack("Switch", "leaf")]
+    for shown in (stack("Switch", "leaf"), stack("Main", "Switch", "leaf")):
+        difference = compare(shown, by_gdb)
+        assert difference.shown == difference.whole == {PYTHON: 1, NATIVE: 1}
+        assert not difference.missing + difference.misplaced + difference.unknown
+
+
+def test_names_of_one_function() -> None:
+    """THEN what tools call one function is one name, and what differs is not."""
+    for names in (
+        ("__GI___libc_read", "read"),
+        ("__libc_start_main_impl", "__libc_start_main@@GLIBC_2.34"),
+        ("greenlet::UserGreenlet::g_switch", "g_switch"),
+        ("__pyx_pw_7fixture_5Shape_1method", "__pyx_pf_7fixture_5Shape_method", "method"),
+        ("list_sort_impl.cold", "list_sort_impl"),
+        ("??", "0x7f00", "fun_6250"),
+    ):
+        assert len({plain(NATIVE, name) for name in names}) == 1, names
+    assert plain(NATIVE, "builtin_sorted") != plain(NATIVE, "list_sort")
+    assert plain(PYTHON, "main.<locals>.leaf") == Place(PYTHON, "leaf") != plain(NATIVE, "leaf")
