@@ -14,11 +14,14 @@ from collections.abc import Callable, Iterator
 from benchmarks.asked import allocations
 from benchmarks.blocked import blocked
 from benchmarks.cost import cost, growth, rates
+from benchmarks.first_sample import first
+from benchmarks.memory import memory
 from benchmarks.page import Machine, remember, write
 from benchmarks.peers import Austin, Peer, PySpy, Tachyon, Weft
 from benchmarks.perf import Perf, perf
 from benchmarks.real import real
 from benchmarks.results import Row, Settings
+from benchmarks.scale import scale
 from benchmarks.stacks import stacks
 from benchmarks.truth import interleavings, shares, storm
 
@@ -33,6 +36,9 @@ ROWS: dict[str, Callable[[Settings], Iterator[Row]]] = {
     "growth": growth,
     "perf": perf,
     "stacks": stacks,
+    "first": first,
+    "scale": scale,
+    "memory": memory,
     "real": real,
 }
 QUICK = Settings(seconds=3, rounds=1, quick=True)

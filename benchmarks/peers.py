@@ -326,6 +326,11 @@ class Recording:
             peer.command(pid, rate_hz, seconds, self._output), env=INSTALLED, stdout=self._said, stderr=self._said
         )
 
+    @property
+    def pid(self) -> int:
+        """Of the recorder."""
+        return self._process.pid
+
     def finish(self, *, stacks: bool = False) -> Run:
         """Its cost is that of the whole process, user and system (wait4(2)). PeerFailedError."""
         while os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from interpreters import Interpreter
 
 from benchmarks.cost import SORTS, WARM_UP_S
 from benchmarks.peers import Peer, PeerFailedError, Recording, Run, Stack, Told, Weft, places
-from benchmarks.programs import Worker, newest, running_worker
+from benchmarks.programs import TARGETS, Worker, newest, running_program, running_worker
 from benchmarks.results import Row, Settings, told
 from weft.sample import Frame, FrameKind
 
@@ -195,18 +194,17 @@ def _last(qualified: str) -> str:
 
 
 def whole_machine(python: Interpreter, settings: Settings) -> Row:
-    """The machine, with twenty busy processes of Python's."""
+    """The machine, with twenty processes of Python's."""
     row = Row(
-        f"The whole machine at {MACHINE_HZ} Hz: {PROCESSES} busy processes with -X perf, {python.name}",
+        f"The whole machine at {MACHINE_HZ} Hz: {PROCESSES} processes with -X perf that use one CPU, {python.name}",
         ("CPU of the recorder", "to read it", "peak memory", "file", "samples", "lost"),
     )
     seconds = settings.seconds + 2
-    with ExitStack() as stack:
-        workers = [stack.enter_context(running_worker(python)) for _ in range(PROCESSES)]
+    with running_program(python, TARGETS / "family.py", PROCESSES) as target:
         peers: Sequence[Peer] = (WeftOfMachine(), PerfOfMachine())
         for peer in peers:
             with row.trying(peer, settings):
-                run = Recording(peer, python, workers[0].pid, MACHINE_HZ, seconds).finish(stacks=True)
+                run = Recording(peer, python, target.pid, MACHINE_HZ, seconds).finish(stacks=True)
                 cpu_percent = 100 * run.cpu_s / seconds
                 cells = [f"{cpu_percent:.1f} %", f"{run.read_cpu_s:.2f} s", f"{run.peak_bytes / 1e6:.0f} MB"]
                 cells += [f"{run.file_bytes / 1e6:.2f} MB", f"{run.told.samples:,}", told(run.told.lost)]

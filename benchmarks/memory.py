@@ -1,0 +1,66 @@
+"""A row of resident memory: recorders that have run for ten minutes, all at once, each of a program of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from benchmarks.peers import Austin, Peer, PySpy, Recording, Tachyon, Weft
+from benchmarks.perf import Perf
+from benchmarks.programs import TARGETS, newest, running_program
+from benchmarks.results import Row, Settings
+
+RATE_HZ = 100
+SECONDS = 600
+EARLY_S = 60
+WEFT = (Weft("ptrace"), Weft("bpf"), Weft("ptrace", native=True), Weft("bpf", native=True))
+
+
+def memory(settings: Settings) -> Iterator[Row]:
+    """A program a recorder, of a dozen kinds of work."""
+    row = Row(
+        f"Resident memory after ten minutes at {RATE_HZ} Hz, a dozen kinds of work",
+        ("after a minute", "after ten", "file", "samples"),
+    )
+    if settings.quick:
+        row.notes.append("Not measured by the quick bench: it takes ten minutes.")
+        yield row
+        return
+    groups: list[tuple[tuple[int, int], Sequence[Peer]]] = [
+        ((3, 13), (*WEFT, PySpy(), PySpy("--native"), Austin(), Perf("fp"))),
+        ((3, 15), (Tachyon(),)),
+    ]
+    seen: list[tuple[Peer, Recording]] = []
+    with ExitStack() as stack:
+        for minor, peers in groups:
+            for peer in peers:
+                if python := newest(minor):
+                    with row.trying(peer, settings):
+                        target = stack.enter_context(running_program(python, TARGETS / "kinds.py", SECONDS + 60))
+                        seen.append((peer, Recording(peer, python, target.pid, RATE_HZ, SECONDS)))
+        time.sleep(EARLY_S)
+        early = [resident_bytes(recording.pid) for _, recording in seen]
+        time.sleep(SECONDS - EARLY_S - 10)
+        late = [resident_bytes(recording.pid) for _, recording in seen]
+        for (peer, recording), first, last in zip(seen, early, late, strict=True):
+            with row.trying(peer, settings):
+                run = recording.finish()
+                cells = [f"{first / 1e6:.0f} MB", f"{last / 1e6:.0f} MB", f"{run.file_bytes / 1e6:.2f} MB"]
+                row.add(peer.name, [*cells, f"{run.told.samples:,}"], {"resident_bytes": [last], "early": [first]})
+    row.notes.append(
+        "All recorders run at once, each beside a program of its own, so that each has a part of the CPUs only. "
+        "After ten: ten seconds before the recording ends."
+    )
+    yield row
+
+
+def resident_bytes(pid: int) -> int:
+    """Of a process, now; 0 if it has ended."""
+    with contextlib.suppress(OSError):
+        found = re.search(r"VmRSS:\s*(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+        return int(found[1]) * 1024 if found else 0
+    return 0
