@@ -17,6 +17,7 @@ from benchmarks.results import Row, Settings
 RATE_HZ = 100
 SECONDS = 600
 EARLY_S = 60
+EVERY_S = 5
 WEFT = (Weft("ptrace"), Weft("bpf"), Weft("ptrace", native=True), Weft("bpf", native=True))
 
 
@@ -34,18 +35,22 @@ def memory(settings: Settings) -> Iterator[Row]:
         ((3, 13), (*WEFT, PySpy(), PySpy("--native"), Austin(), Perf("fp"))),
         ((3, 15), (Tachyon(),)),
     ]
-    seen: list[tuple[Peer, Recording]] = []
     with ExitStack() as stack:
-        for minor, peers in groups:
-            for peer in peers:
-                if python := newest(minor):
-                    with row.trying(peer, settings):
-                        target = stack.enter_context(running_program(python, TARGETS / "kinds.py", SECONDS + 60))
-                        seen.append((peer, Recording(peer, python, target.pid, RATE_HZ, SECONDS)))
-        time.sleep(EARLY_S)
-        early = [resident_bytes(recording.pid) for _, recording in seen]
-        time.sleep(SECONDS - EARLY_S - 10)
-        late = [resident_bytes(recording.pid) for _, recording in seen]
+        started = [
+            (peer, python, stack.enter_context(running_program(python, TARGETS / "kinds.py", SECONDS + 300)))
+            for minor, peers in groups
+            if (python := newest(minor))
+            for peer in peers
+            if not row.is_missing(peer, python)
+        ]
+        seen = [(peer, Recording(peer, python, target.pid, RATE_HZ, SECONDS)) for peer, python, target in started]
+        begin = time.monotonic()
+        early, late = [0] * len(seen), [0] * len(seen)
+        while (passed := time.monotonic() - begin) < SECONDS:
+            time.sleep(EVERY_S)
+            now = [resident_bytes(recording.pid) for _, recording in seen]
+            late = [bytes_ or before for bytes_, before in zip(now, late, strict=True)]
+            early = late if passed < EARLY_S else early
         for (peer, recording), first, last in zip(seen, early, late, strict=True):
             with row.trying(peer, settings):
                 run = recording.finish()
@@ -53,7 +58,7 @@ def memory(settings: Settings) -> Iterator[Row]:
                 row.add(peer.name, [*cells, f"{run.told.samples:,}"], {"resident_bytes": [last], "early": [first]})
     row.notes.append(
         "All recorders run at once, each beside a program of its own, so that each has a part of the CPUs only. "
-        "After ten: ten seconds before the recording ends."
+        "After ten: in the last seconds."
     )
     yield row
 

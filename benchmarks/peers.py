@@ -94,7 +94,7 @@ class Weft:
 
     def missing(self, interpreter: Interpreter) -> str:
         """The bpf collector is root's."""
-        return "it takes root" if self._takes_root and os.geteuid() else ""
+        return "it needs root" if self._takes_root and os.geteuid() else ""
 
     def version(self) -> str:
         """Of the package."""
@@ -251,7 +251,7 @@ class Tachyon:
         """It is a part of 3.15, and records that version only."""
         if interpreter.minor != (3, 15):
             return "it records 3.15 only"
-        return "" if interpreter.chroot is None or os.geteuid() == 0 else "it takes root, in the chroot that has 3.15"
+        return "" if interpreter.chroot is None or os.geteuid() == 0 else "it needs root, in the chroot that has 3.15"
 
     def version(self) -> str:
         """That of its interpreter."""

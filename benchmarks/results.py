@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Protocol
 
-from benchmarks.peers import PeerFailedError
+from interpreters import Interpreter
+
+from benchmarks.peers import Peer, PeerFailedError
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,12 @@ class Row:
         assert len(cells) == len(self.columns)
         self.lines[name] = cells
         self.measured[name] = measured
+
+    def is_missing(self, peer: Peer, interpreter: Interpreter) -> bool:
+        """Whether a peer cannot record this interpreter here, which is told beneath the table then."""
+        if why := peer.missing(interpreter):
+            self.missing[peer.name] = why
+        return bool(why)
 
     @contextmanager
     def trying(self, peer: Named, settings: Settings, what: str = "") -> Iterator[None]:
