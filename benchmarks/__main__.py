@@ -22,6 +22,7 @@ from benchmarks.perf import Perf, perf
 from benchmarks.real import real
 from benchmarks.results import Row, Settings
 from benchmarks.scale import scale
+from benchmarks.scalene import scalene
 from benchmarks.stacks import stacks
 from benchmarks.truth import interleavings, shares, storm
 
@@ -34,6 +35,7 @@ ROWS: dict[str, Callable[[Settings], Iterator[Row]]] = {
     "cost": cost,
     "rates": rates,
     "growth": growth,
+    "scalene": scalene,
     "perf": perf,
     "stacks": stacks,
     "first": first,

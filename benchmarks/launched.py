@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ from interpreters import Interpreter
 from benchmarks import install
 from benchmarks.peers import INSTALLED, PeerFailedError
 
+LIMIT_S = 300  # of a program that takes seconds
 IN_PROCESS = ["memray==1.20.0", "scalene==2.4.0"]
 
 
@@ -107,8 +110,13 @@ def launch(launcher: Launcher, interpreter: Interpreter, program: Sequence[str],
     begin = time.monotonic()
     with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as errors:
         command = launcher.command(interpreter, program, output)
-        process = subprocess.Popen(command, env=INSTALLED, cwd=folder, stdout=said, stderr=errors)
+        process = subprocess.Popen(
+            command, env=INSTALLED, cwd=folder, stdin=subprocess.DEVNULL, stdout=said, stderr=errors
+        )
+        limit = threading.Timer(LIMIT_S, os.kill, (process.pid, signal.SIGKILL))
+        limit.start()
         _, status, usage = os.wait4(process.pid, 0)
+        limit.cancel()
         wall_s = time.monotonic() - begin
         process.returncode = os.waitstatus_to_exitcode(status)
         said.seek(0)

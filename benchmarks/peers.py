@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from interpreters import Interpreter
+from interpreters import Interpreter, chroots
 
 import weft
 from benchmarks.install import program
@@ -178,6 +178,9 @@ def _frame_of_py_spy(text: str) -> Frame:
     return Frame(kind, function, file, line=int(line or 0))
 
 
+LOADER = "ld-linux-x86-64.so.2"
+
+
 class Austin:
     """Austin, of wall time by default; its frames are `file:function:line`."""
 
@@ -187,13 +190,12 @@ class Austin:
         self.name = " ".join(["austin", *options])
         self._options = options
         self._program = program("austin", "austin")
-        # Built for glibc 2.38: on a machine with an older one it runs by the loader of the chroot that tests use.
-        chroot = next((each.chroot for each in (newest((3, 15)),) if each), None)
-        libraries = chroot / "usr/lib/x86_64-linux-gnu" if chroot else Path("/")
-        loader = libraries / "ld-linux-x86-64.so.2"
+        # Built for glibc 2.38: on a machine with an older one it runs by the loader of a chroot that tests use.
         self._command = [str(self._program)]
-        if not self._runs() and loader.exists():
-            self._command = [str(loader), "--library-path", str(libraries), str(self._program)]
+        for tree in chroots():
+            libraries = tree / "usr/lib/x86_64-linux-gnu"
+            if not self._runs():
+                self._command = [str(libraries / LOADER), "--library-path", str(libraries), str(self._program)]
 
     def missing(self, interpreter: Interpreter) -> str:
         """It reads the program's files under their names in the program, and knows versions up to 3.14."""

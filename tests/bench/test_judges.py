@@ -12,6 +12,7 @@ from benchmarks.asked import off_by
 from benchmarks.blocked import errors_of, gil_error, shares_seen, shares_true, told_right
 from benchmarks.dumpers import NATIVE, OTHER, PYTHON, Place, plain
 from benchmarks.peers import PeerFailedError, Stack
+from benchmarks.scalene import percents
 from benchmarks.stacks import compare
 from weft.sample import Frame, FrameKind, State
 
@@ -83,6 +84,21 @@ def test_bytes() -> None:
     )
     with pytest.raises(PeerFailedError, match="none of what"):
         off_by({"main": 5000}, asked)
+
+
+def test_lines_count_for_their_work() -> None:
+    """GIVEN functions that work for others THEN their time is that of the kind of work, and what is neither is left."""
+    functions = [
+        {"line": name, "n_cpu_percent_python": 6.0, "n_cpu_percent_c": 3.0, "n_sys_percent": 1.0}
+        for name in ("recursion", "dive", "loops", "main")
+    ]
+    assert percents(
+        {"files": {"kinds.py": {"functions": functions}}}, {"recursion": 1.0, "loops": 1.0, "calls": 1.0}
+    ) == {
+        "recursion": 20,
+        "loops": 10,
+        "calls": 0,
+    }
 
 
 def stack(*names: str) -> list[Place]:
