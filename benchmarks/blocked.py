@@ -32,7 +32,8 @@ def blocked(settings: Settings) -> Iterator[Row]:
     """A thread that sleeps, reads a pipe, waits for a lock and for the GIL, in turns, with others that let it wait."""
     if python := newest((3, 13)):
         yield blocked_row((*WEFT, PySpy("--idle"), PySpy("--gil"), Austin()), python, settings)
-    if own := newest((3, 15)):
+    own = newest((3, 15))
+    if own and not settings.quick:
         yield blocked_row((*WEFT, Tachyon(), Tachyon("--blocking")), own, settings)
 
 
@@ -42,7 +43,7 @@ def blocked_row(peers: Sequence[Peer], interpreter: Interpreter, settings: Setti
         f"Blocked time: a thread that waits in turns, at 1 kHz, {interpreter.name}",
         ("sleep", "pipe", "lock", "GIL", "in the mean", "told for what", "GIL by state", "samples"),
     )
-    seconds = settings.seconds * settings.rounds
+    seconds = settings.seconds * min(settings.rounds, 2)
     for peer in peers:
         with row.trying(peer, settings):
             with running_program(interpreter, TARGETS / "waits.py") as target:

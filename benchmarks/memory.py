@@ -27,10 +27,6 @@ def memory(settings: Settings) -> Iterator[Row]:
         f"Resident memory after ten minutes at {RATE_HZ} Hz, a dozen kinds of work",
         ("after a minute", "after ten", "file", "samples"),
     )
-    if settings.quick:
-        row.notes.append("Not measured by the quick bench: it takes ten minutes.")
-        yield row
-        return
     groups: list[tuple[tuple[int, int], Sequence[Peer]]] = [
         ((3, 13), (*WEFT, PySpy(), PySpy("--native"), Austin(), Perf("fp"))),
         ((3, 15), (Tachyon(),)),

@@ -126,7 +126,7 @@ def shares(settings: Settings) -> Iterator[Row]:
         what = "a dozen kinds of work in turns"
         seconds = _share_seconds(settings) + 4
         yield share_row(what, TARGETS / "kinds.py", [seconds], interpreter, peers, settings)
-    for interpreter, peers in groups_by_cpu():
+    for interpreter, peers in () if settings.quick else groups_by_cpu():
         what = "eight threads that compete for the GIL"
         yield share_row(what, TARGETS / "contenders.py", [], interpreter, peers, settings)
 
