@@ -100,7 +100,11 @@ def with_code(python: Interpreter, settings: Settings) -> Row:
     seconds = settings.seconds
     with tempfile.TemporaryDirectory() as name:
         for megabytes in (10, 100) if settings.quick else (10, 100, 1000):
-            libraries = _libraries(Path(name), megabytes)
+            try:
+                libraries = _libraries(Path(name), megabytes)
+            except PeerFailedError as error:
+                row.missing[f"{megabytes:,} MB"] = str(error)
+                continue
             what = f", {megabytes:,} MB"
             with running_program(python, TARGETS / "mapped.py", *libraries) as target:
                 for peer in peers:

@@ -110,7 +110,7 @@ def stacks(settings: Settings) -> Iterator[Row]:
         settings.progress(f"{row.title}: {kind}")
         try:
             page += _looked_at(kind, python, tools, found, row)
-        except PeerFailedError as error:
+        except (PeerFailedError, OSError, subprocess.SubprocessError) as error:
             row.missing[f"gdb, {kind}"] = str(error)
     for name, differences in found.items():
         if differences:
