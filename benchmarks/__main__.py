@@ -11,23 +11,40 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 
+from benchmarks.asked import allocations
+from benchmarks.blocked import blocked
 from benchmarks.cost import cost, growth, rates
+from benchmarks.first_sample import first
+from benchmarks.memory import memory
 from benchmarks.page import Machine, remember, write
 from benchmarks.peers import Austin, Peer, PySpy, Tachyon, Weft
+from benchmarks.perf import Perf, perf
 from benchmarks.real import real
 from benchmarks.results import Row, Settings
+from benchmarks.scale import scale
+from benchmarks.scalene import scalene
+from benchmarks.stacks import stacks
 from benchmarks.truth import interleavings, shares, storm
 
 ROWS: dict[str, Callable[[Settings], Iterator[Row]]] = {
     "storm": storm,
     "interleavings": interleavings,
     "shares": shares,
+    "blocked": blocked,
+    "allocations": allocations,
     "cost": cost,
     "rates": rates,
     "growth": growth,
+    "scalene": scalene,
+    "perf": perf,
+    "stacks": stacks,
+    "first": first,
+    "scale": scale,
+    "memory": memory,
     "real": real,
 }
-QUICK = Settings(seconds=3, rounds=1, quick=True)
+QUICK = Settings(seconds=2, rounds=1, quick=True)
+QUICKLY = ("storm", "interleavings", "shares", "blocked", "allocations", "cost", "stacks", "real")
 
 
 def main() -> None:
@@ -36,22 +53,24 @@ def main() -> None:
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}; all by default")
     parser.add_argument("--seconds", type=float, default=6, help="of one recording")
     parser.add_argument("--rounds", type=int, default=3, help="recordings of each kind")
-    parser.add_argument("--quick", action="store_true", help="in a few minutes, and less sure")
+    parser.add_argument(
+        "--quick", action="store_true", help=f"in a few minutes, less sure, and only {', '.join(QUICKLY)}"
+    )
     options = parser.parse_args()
     if unknown := set(options.rows) - ROWS.keys():
         parser.error(f"no such row: {', '.join(sorted(unknown))}")
     settings = QUICK if options.quick else Settings(options.seconds, options.rounds, quick=False)
-    peers: list[Peer] = [Weft("ptrace"), PySpy(), Austin(), Tachyon()]
+    peers: list[Peer] = [Weft("ptrace"), PySpy(), Austin(), Tachyon(), Perf("dwarf")]
     command = " ".join(["python -m benchmarks", *sys.argv[1:]])
     machine = Machine.here(command, [peer.version() for peer in peers])
     if os.getloadavg()[0] > 1:
         print("bench: the machine is busy: only ratios mean something, and they not much", file=sys.stderr)
     rows: list[Row] = []
     try:
-        for name in options.rows or ROWS:
+        for name in options.rows or (QUICKLY if options.quick else ROWS):
             for row in ROWS[name](settings):
                 rows.append(row)
-                print(row.markdown(), flush=True)
+                print("\n".join([row.markdown(), *row.pages.values()]), flush=True)
                 if not options.rows:
                     write(machine, rows)
     finally:

@@ -32,10 +32,17 @@ def _mean_error(values: Sequence[float]) -> Sequence[float]:
     return [fmean(map(abs, values))]
 
 
+def _mean_error_percent(values: Sequence[float]) -> Sequence[float]:
+    return _percent(_mean_error(values))
+
+
 CHARTS = (
     Chart("impossible_share", "Impossible stacks, %", _percent),
     Chart("wrong_share", "Stacks with a wrong call, %", _percent),
     Chart("points_off", "Error of a share in the mean, percentage points", _mean_error),
+    Chart("blocked_off", "Error of a blocked time in the mean, %", _mean_error_percent),
+    Chart("bytes_off", "Error of allocated bytes in the mean, %", _mean_error_percent),
+    Chart("first_sample_ms", "Time to the first sample, ms", lambda values: values),
     Chart("marginal_cpu_us", "CPU of one more sample, µs", lambda values: values),
     Chart("slowed", "Slow-down of the program, %", _percent),
 )

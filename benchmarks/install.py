@@ -11,6 +11,7 @@ from interpreters import CACHE
 ENVIRONMENTS = CACHE / "bench"
 PEERS = {
     "py-spy": ["py-spy==0.4.3"],
+    "pystack": ["pystack==1.7.2"],
     "austin": ["austin-dist==4.0.0", "austin-python==2.4.0"],
 }
 

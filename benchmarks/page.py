@@ -66,11 +66,20 @@ def write(machine: Machine, rows: list[Row]) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     for chart in FOLDER.glob("*.svg"):
         chart.unlink()
-    document = {"machine": asdict(machine), "rows": [asdict(row) for row in rows]}
+    document = {"machine": asdict(machine), "rows": [_data(row) for row in rows]}
     (FOLDER / "results.json").write_text(
         json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n", "utf-8"
     )
     (FOLDER / "README.md").write_text("\n".join([machine.markdown(), *map(_section, rows, count(1))]), "utf-8")
+    for row in rows:
+        for name, text in row.pages.items():
+            (FOLDER / name).write_text(text, "utf-8")
+
+
+def _data(row: Row) -> dict[str, object]:
+    data = asdict(row)
+    del data["pages"]
+    return data
 
 
 def _section(row: Row, number: int) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from interpreters import Interpreter
+from interpreters import Interpreter, chroots
 
 import weft
 from benchmarks.install import program
@@ -52,6 +52,7 @@ class Run:
     peak_bytes: int  # of resident memory
     file_bytes: int
     stacks: list[tuple[Stack, float]] = field(default_factory=list)  # only if they were asked for, with their weights
+    read_cpu_s: float = 0.0  # what it took to read these
 
 
 class PeerFailedError(Exception):
@@ -85,14 +86,15 @@ class Weft:
 
     good = frozenset({0})
 
-    def __init__(self, collector: str, *options: str, native: bool = False) -> None:
+    def __init__(self, collector: str, *options: str, native: bool = False, idle: bool = False) -> None:
         self.name = " ".join(["weft", collector, *options]) + native * " --native"
+        self._idle = idle
         self._options = ["--collector", collector, "--native" if native else "--no-native", *options]
         self._takes_root = collector == "bpf"
 
     def missing(self, interpreter: Interpreter) -> str:
         """The bpf collector is root's."""
-        return "it takes root" if self._takes_root and os.geteuid() else ""
+        return "it needs root" if self._takes_root and os.geteuid() else ""
 
     def version(self) -> str:
         """Of the package."""
@@ -118,11 +120,16 @@ class Weft:
         )
 
     def stacks(self, output: Path) -> Iterator[tuple[Stack, float]]:
-        """What it saw running, by time, the interpreter's own frames included."""
+        """What it saw running, by time, the interpreter's own frames included.
+
+        `idle`: what waits, too; the state of the thread is then a mark at the end.
+        """
         with Capture(output) as capture:
-            profile = Profile.from_capture(capture, View(all_frames=True))
+            profile = Profile.from_capture(capture, View(idle=self._idle, all_frames=True))
         for total in profile.totals:
-            yield tuple(profile.frames[frame] for frame in profile.stacks.path(total.stack)), total.weight_ns
+            stack = tuple(profile.frames[frame] for frame in profile.stacks.path(total.stack))
+            mark = Frame(FrameKind.MARKER, total.state.name, "", 0)
+            yield (*stack, mark) if self._idle else stack, total.weight_ns
 
 
 class PySpy:
@@ -171,6 +178,9 @@ def _frame_of_py_spy(text: str) -> Frame:
     return Frame(kind, function, file, line=int(line or 0))
 
 
+LOADER = "ld-linux-x86-64.so.2"
+
+
 class Austin:
     """Austin, of wall time by default; its frames are `file:function:line`."""
 
@@ -180,13 +190,12 @@ class Austin:
         self.name = " ".join(["austin", *options])
         self._options = options
         self._program = program("austin", "austin")
-        # Built for glibc 2.38: on a machine with an older one it runs by the loader of the chroot that tests use.
-        chroot = next((each.chroot for each in (newest((3, 15)),) if each), None)
-        libraries = chroot / "usr/lib/x86_64-linux-gnu" if chroot else Path("/")
-        loader = libraries / "ld-linux-x86-64.so.2"
+        # Built for glibc 2.38: on a machine with an older one it runs by the loader of a chroot that tests use.
         self._command = [str(self._program)]
-        if not self._runs() and loader.exists():
-            self._command = [str(loader), "--library-path", str(libraries), str(self._program)]
+        for tree in chroots():
+            libraries = tree / "usr/lib/x86_64-linux-gnu"
+            if not self._runs():
+                self._command = [str(libraries / LOADER), "--library-path", str(libraries), str(self._program)]
 
     def missing(self, interpreter: Interpreter) -> str:
         """It reads the program's files under their names in the program, and knows versions up to 3.14."""
@@ -244,7 +253,7 @@ class Tachyon:
         """It is a part of 3.15, and records that version only."""
         if interpreter.minor != (3, 15):
             return "it records 3.15 only"
-        return "" if interpreter.chroot is None or os.geteuid() == 0 else "it takes root, in the chroot that has 3.15"
+        return "" if interpreter.chroot is None or os.geteuid() == 0 else "it needs root, in the chroot that has 3.15"
 
     def version(self) -> str:
         """That of its interpreter."""
@@ -301,7 +310,7 @@ def _peak_bytes(pid: int) -> int:
 
 
 # pip compiles what it installs. An editable weft compiles itself when it first runs, unless the environment forbids it.
-_INSTALLED = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+INSTALLED = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 class Recording:
@@ -316,8 +325,13 @@ class Recording:
         self._peak_bytes = 0
         self._said = tempfile.TemporaryFile()  # noqa: SIM115  (closed by finish)
         self._process = subprocess.Popen(
-            peer.command(pid, rate_hz, seconds, self._output), env=_INSTALLED, stdout=self._said, stderr=self._said
+            peer.command(pid, rate_hz, seconds, self._output), env=INSTALLED, stdout=self._said, stderr=self._said
         )
+
+    @property
+    def pid(self) -> int:
+        """Of the recorder."""
+        return self._process.pid
 
     def finish(self, *, stacks: bool = False) -> Run:
         """Its cost is that of the whole process, user and system (wait4(2)). PeerFailedError."""
@@ -332,10 +346,14 @@ class Recording:
             if self._process.returncode not in self._peer.good or not self._output.exists():
                 why = said.strip().rpartition("\n")[2]
                 raise PeerFailedError(f"it ended with {self._process.returncode}: {why}")
+            told = self._peer.told(self._output, said)
+            before = os.times()
+            read = list(self._peer.stacks(self._output)) if stacks else []
             return Run(
-                self._peer.told(self._output, said),
+                told,
                 usage.ru_utime + usage.ru_stime,
                 self._peak_bytes,
                 self._output.stat().st_size,
-                list(self._peer.stacks(self._output)) if stacks else [],
+                read,
+                sum(os.times()[:4]) - sum(before[:4]),
             )

@@ -35,7 +35,7 @@ WORK = {
     "pool of processes": "pool",
     "PyTorch": "torch",
 }
-QUICKLY = ("Flask", "pandas")  # of the quick bench
+QUICKLY = ("Flask",)  # of the quick bench
 
 
 class Program(Protocol):
@@ -111,15 +111,17 @@ def measure(
     """A line for each peer."""
     rounds: dict[Peer, list[tuple[Speed, Speed, Speed, Run]]] = {peer: [] for peer in peers}
     program.speed(1)
+    before = program.speed(settings.seconds / 2)
     for _ in range(min(settings.rounds, ROUNDS)):
         for peer, seen in rounds.items():
             with row.trying(peer, settings, f", {name}"):
-                before = program.speed(settings.seconds / 2)
                 recording = Recording(peer, python, program.pid, RATE_HZ, round(settings.seconds + WARM_UP_S + 1))
                 program.speed(WARM_UP_S)
                 under = program.speed(settings.seconds)
                 run = recording.finish()
-                seen.append((before, under, program.speed(settings.seconds / 2), run))
+                after = program.speed(settings.seconds / 2)
+                seen.append((before, under, after, run))
+                before = after
     for peer, seen in rounds.items():
         if seen:
             slowed = [1 - 2 * under.work / (before.work + after.work) for before, under, after, _ in seen]

@@ -7,6 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from statistics import median
+from typing import Protocol
+
+from interpreters import Interpreter
 
 from benchmarks.peers import Peer, PeerFailedError
 
@@ -24,6 +27,14 @@ class Settings:
         print(f"bench: {what}", file=sys.stderr, flush=True)
 
 
+class Named(Protocol):
+    """What a line is about."""
+
+    @property
+    def name(self) -> str:
+        """As it is told."""
+
+
 Measured = Mapping[str, Sequence[float]]  # by what it is, in each round
 
 
@@ -37,6 +48,7 @@ class Row:
     measured: dict[str, Measured] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)  # who could not be measured, and why
     notes: list[str] = field(default_factory=list)
+    pages: dict[str, str] = field(default_factory=dict)  # files with more, by their names
 
     def add(self, name: str, cells: list[str], measured: Measured) -> None:
         """A line."""
@@ -44,8 +56,14 @@ class Row:
         self.lines[name] = cells
         self.measured[name] = measured
 
+    def is_missing(self, peer: Peer, interpreter: Interpreter) -> bool:
+        """Whether a peer cannot record this interpreter here, which is told beneath the table then."""
+        if why := peer.missing(interpreter):
+            self.missing[peer.name] = why
+        return bool(why)
+
     @contextmanager
-    def trying(self, peer: Peer, settings: Settings, what: str = "") -> Iterator[None]:
+    def trying(self, peer: Named, settings: Settings, what: str = "") -> Iterator[None]:
         """For measuring a peer: of one that cannot, or fails, that is told beneath the table, and the others go on."""
         settings.progress(f"{self.title}: {peer.name}{what}")
         try:

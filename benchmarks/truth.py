@@ -126,7 +126,7 @@ def shares(settings: Settings) -> Iterator[Row]:
         what = "a dozen kinds of work in turns"
         seconds = _share_seconds(settings) + 4
         yield share_row(what, TARGETS / "kinds.py", [seconds], interpreter, peers, settings)
-    for interpreter, peers in groups_by_cpu():
+    for interpreter, peers in () if settings.quick else groups_by_cpu():
         what = "eight threads that compete for the GIL"
         yield share_row(what, TARGETS / "contenders.py", [], interpreter, peers, settings)
 
@@ -158,7 +158,7 @@ def share_row(
             chance = chance_of(errors, true, run.told.samples * (1 - elsewhere))
             worst = max(errors, key=lambda kind: abs(errors[kind]))
             cells = [f"{worst} {errors[worst]:+.2f}", f"{fmean(map(abs, errors.values())):.2f}"]
-            cells += [_probability(chance), _percent(elsewhere), f"{run.told.samples:,}"]
+            cells += [probability(chance), _percent(elsewhere), f"{run.told.samples:,}"]
             measured = {"points_off": list(errors.values()), "elsewhere": [elsewhere], "chance": [chance]}
             row.add(peer.name, cells, measured)
     row.notes.append(
@@ -203,7 +203,8 @@ def chance_of(errors: Mapping[str, float], true: Mapping[str, float], samples: f
     return 1 - NormalDist(1 - spread, spread**0.5).cdf(root)
 
 
-def _probability(chance: float) -> str:
+def probability(chance: float) -> str:
+    """As it is told."""
     return f"{chance:.2f}" if chance >= 0.1 else f"{chance:.3f}" if chance >= 0.001 else "below 0.001: an error"
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = Path(os.environ.get("WEFT_CACHE") or ROOT / ".cache")
 
-# Compilers for libraries and targets, a browser for the HTML report, gcore for core files, a /usr/lib/debug.
+# Compilers for libraries and targets, a browser for the HTML report, gcore for core files, a /usr/lib/debug, a peer.
 PACKAGES = [
     "clang",
     "libclang-rt-dev",
@@ -32,6 +32,7 @@ PACKAGES = [
     "debootstrap",
     "procps",
     "chromium",
+    "linux-perf",
 ]
 # From npm, which is installed if it is not there, however it came: what reads and writes profiles of other tools.
 NODE_PACKAGES = {"speedscope-1.25.0": "speedscope@1.25.0", "node-pprof-5.20.0": "@datadog/pprof@5.20.0"}

@@ -13,6 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from running import TARGETS
 
+from benchmarks import history
 from benchmarks.charts import draw
 from benchmarks.cost import marginal_us
 from benchmarks.peers import Austin, Peer, PeerFailedError, PySpy, Recording, Run, Tachyon, Told, Weft, places
@@ -147,3 +148,17 @@ def test_the_table() -> None:
         "- other was not measured, or not in every round: it takes root.\n"
     )
     assert spread([0.07], "") == "0.070"
+
+
+def test_the_history() -> None:
+    """GIVEN two runs of which one has a figure more THEN the course of each figure is told, of those that have it."""
+    first, second = ({"machine": {"date": date, "revision": "abc"}, "medians": medians} for date, medians in (
+        ("yesterday", {"Cost": {"weft bpf": {"slowed": 0.03}}}),
+        ("today", {"Cost": {"weft bpf": {"slowed": 0.02, "samples": 9000}, "py-spy": {"slowed": 0.4}}}),
+    ))  # fmt: skip
+    text = history.told([first, second], ["COST", "weft", "slowed"])
+    assert [line.split() for line in text.splitlines()] == [
+        ["Cost", "|", "weft", "bpf", "|", "slowed"], ["yesterday", "abc", "0.03"], ["today", "abc", "0.02"],
+    ]  # fmt: skip
+    assert history.told([first, second], ["samples"]).splitlines()[1:] == [f"  today  {'abc':<20}          9000"]
+    assert not history.told([first, second], ["nothing"])

@@ -1,0 +1,147 @@
+"""What prints a thread's stack, Python and native: weft, py-spy, pystack; and gdb, by which they are judged."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.install import program
+from benchmarks.peers import PeerFailedError
+
+PYTHON, NATIVE, OTHER = "python", "native", "other"
+LIMIT_S = 120
+
+
+@dataclass(frozen=True)
+class Place:
+    """A frame: its kind and its function's name, without what tools write around it in different ways."""
+
+    kind: str
+    function: str
+
+
+def plain(kind: str, name: str) -> Place:
+    """A place by a tool's name of it.
+
+    Of qualified names the last part; of C++ no arguments, of the C library no prefixes of its own, no marks of the
+    compiler's on parts of functions, of Cython's symbols what they are of in the source; and one name for all that have
+    none.
+    """
+    if kind == PYTHON:
+        return Place(kind, name.rpartition(".")[2])
+    name = name.replace("(anonymous namespace)::", "").replace("{anonymous}::", "")
+    name = re.sub(r"\.(cold|constprop|isra|part|lto_priv|llvm)\b.*", "", name.partition("@")[0])
+    name = re.split(r"[(<]", name)[0].rpartition("::")[2] if "::" in name else re.split(r"[(]", name)[0]
+    cython = re.fullmatch(r"__pyx_\w+?_?\d*([A-Za-z][A-Za-z]*)", name)
+    if cython:
+        return Place(NATIVE, cython[1])
+    if re.fullmatch(r"\?+|0x[0-9a-f]+|fun_[0-9a-f]+", name):
+        return Place(NATIVE, "?")
+    name = re.sub(r"^(__GI_)?(__libc_)?_*", "", name)
+    return Place(NATIVE, re.sub(r"^start_main_impl$", "start_main", name))
+
+
+class Dumper:
+    """A tool that prints stacks."""
+
+    def __init__(self, name: str, *command: str | Path) -> None:
+        self.name = name
+        self._command = [str(word) for word in command]
+
+    def stack(self, pid: int, tid: int) -> list[Place]:
+        """Of one thread, root first. PeerFailedError."""
+        try:
+            run = subprocess.run(
+                [*self._command, str(pid)], check=False, capture_output=True, text=True, timeout=LIMIT_S
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise PeerFailedError(str(error)) from None
+        if run.returncode:
+            raise PeerFailedError(f"it ended with {run.returncode}: {run.stderr.strip().rpartition(chr(10))[2]}")
+        places = self._read(run.stdout, tid)
+        if not places:
+            raise PeerFailedError(f"it shows no thread {tid}")
+        return places
+
+    def _read(self, text: str, tid: int) -> list[Place]:
+        raise NotImplementedError
+
+
+class WeftDump(Dumper):
+    """weft dump, as it prints stacks, or with all frames of the interpreter's."""
+
+    def __init__(self, *, all_frames: bool = False) -> None:
+        name = "weft dump --all-frames" if all_frames else "weft dump"
+        super().__init__(name, sys.executable, "-m", "weft", "dump", "--json")
+        self._all_frames = all_frames
+
+    def _read(self, text: str, tid: int) -> list[Place]:
+        threads = [thread for thread in json.loads(text)["threads"] if thread["tid"] == tid]
+        frames = threads[0]["frames"] if threads else []
+        return [
+            plain(PYTHON if frame["kind"] == PYTHON else NATIVE, frame["function"].rpartition(".")[2])
+            if frame["kind"] == "cython"
+            else plain(frame["kind"], frame["function"])
+            for frame in reversed(frames)
+            if frame["kind"] not in ("kernel", "marker") and (self._all_frames or not frame.get("machinery"))
+        ]
+
+
+class PySpyDump(Dumper):
+    """py-spy dump --native."""
+
+    def __init__(self) -> None:
+        super().__init__("py-spy --native", program("py-spy", "py-spy"), "dump", "--native", "--json", "-p")
+
+    def _read(self, text: str, tid: int) -> list[Place]:
+        threads = [thread for thread in json.loads(text) if thread["os_thread_id"] == tid]
+        frames = threads[0]["frames"] if threads else []
+        return [
+            plain(
+                PYTHON if frame["filename"].endswith(".py") or frame["filename"].startswith("<") else NATIVE,
+                frame["name"],
+            )
+            for frame in reversed(frames)
+        ]
+
+
+class PystackDump(Dumper):
+    """pystack remote --native."""
+
+    def __init__(self) -> None:
+        super().__init__("pystack --native", program("pystack", "pystack"), "remote", "--native", "--no-color")
+
+    def _read(self, text: str, tid: int) -> list[Place]:
+        found = re.search(rf"^Traceback for thread {tid} .*?$(.*?)(?=^Traceback|\Z)", text, re.MULTILINE | re.DOTALL)
+        lines = re.findall(r"^    \((C|Python)\) File .*?, line \d+, in (.*)$", found[1] if found else "", re.MULTILINE)
+        return [
+            plain(PYTHON, name)
+            if kind == "Python"
+            else plain(NATIVE, re.sub(r" \((inlined|/[^()]*|\?\?\?)\)", "", name))
+            for kind, name in lines
+        ]
+
+
+class Gdb(Dumper):
+    """gdb, with gdb_stack.py."""
+
+    def __init__(self) -> None:
+        super().__init__("gdb", "gdb", "-batch", "-nx", "-iex", "set auto-load off")
+
+    def stack(self, pid: int, tid: int) -> list[Place]:
+        """Frames that the interpreter has of another stack (a greenlet's parent's) are OTHER. PeerFailedError."""
+        script = Path(__file__).with_name("gdb_stack.py")
+        settings = ["-ex", "set backtrace past-main on", "-ex", f"set $weft_tid = {tid}"]
+        command = [*self._command, "-p", str(pid), *settings, "-x", str(script)]
+        run = subprocess.run(command, check=False, capture_output=True, text=True, timeout=LIMIT_S)
+        lines = [line for line in run.stdout.splitlines() if line.startswith("stack ")]
+        if not lines:
+            raise PeerFailedError(f"gdb tells no stack: {run.stderr.strip().rpartition(chr(10))[2]}")
+        frames = json.loads(lines[0].removeprefix("stack "))
+        if any(kind == "left" for kind, _ in frames):
+            raise PeerFailedError("gdb has Python frames that lie in no activation")
+        return [Place(OTHER, name) if kind == OTHER else plain(kind, name) for kind, name in reversed(frames)]

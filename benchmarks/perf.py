@@ -1,0 +1,216 @@
+"""Rows of Linux's perf, which knows Python's functions if the program is run with -X perf (CPython 3.12 and later)."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from interpreters import Interpreter
+
+from benchmarks.cost import SORTS, WARM_UP_S
+from benchmarks.peers import Peer, PeerFailedError, Recording, Run, Stack, Told, Weft, places
+from benchmarks.programs import TARGETS, Worker, newest, running_program, running_worker
+from benchmarks.results import Row, Settings, told
+from weft.sample import Frame, FrameKind
+
+RATES_HZ = (99, 1000)
+DEPTH = 26  # of targets/worker.py
+ROOT = "run"  # the function of the thread that computes
+MACHINE_HZ = 99
+PROCESSES = 20
+COLUMNS = (
+    "CPU/sample",
+    "without start",
+    "to read it",
+    "slow-down",
+    "file/sample",
+    "Python frames",
+    "to the root",
+    "samples",
+    "lost",
+)
+
+
+class Perf:
+    """perf record of one process, its stacks by unwind tables (dwarf) or by frame pointers (fp)."""
+
+    good = frozenset({0})
+
+    def __init__(self, call_graph: str) -> None:
+        self.name = f"perf --call-graph {call_graph}"
+        self._call_graph = call_graph
+
+    def missing(self, interpreter: Interpreter) -> str:
+        """Without -X perf it sees no function of Python's."""
+        if shutil.which("perf") is None:
+            return "it is not installed"
+        return "" if interpreter.minor >= (3, 12) else "before 3.12 there is no -X perf"
+
+    def version(self) -> str:
+        """As it says."""
+        if shutil.which("perf") is None:
+            return "no perf"
+        run = subprocess.run(["perf", "--version"], check=False, capture_output=True, text=True)
+        return run.stdout.strip().replace("version ", "")
+
+    def command(self, pid: int, rate_hz: int, seconds: float, output: Path) -> list[str]:
+        """The command line of a recording."""
+        record = ["perf", "record", "-F", str(rate_hz), "--call-graph", self._call_graph, "-o", str(output)]
+        return [*record, *self._of(pid), "--", "sleep", str(seconds)]
+
+    def _of(self, pid: int) -> list[str]:
+        return ["-p", str(pid)]
+
+    def told(self, output: Path, said: str) -> Told:
+        """By its own statistics of the file."""
+        report = ["perf", "report", "--stats", "--stdio", "-i", str(output)]
+        text = subprocess.run(report, check=False, capture_output=True, text=True).stdout
+        counts = {name: int(count) for name, count in re.findall(r"(\w+) events:\s+(\d+)", text)}
+        if "SAMPLE" not in counts:
+            raise PeerFailedError("its file has no samples")
+        return Told(samples=counts["SAMPLE"], lost=counts.get("LOST", 0) + counts.get("LOST_SAMPLES", 0))
+
+    def stacks(self, output: Path) -> Iterator[tuple[Stack, float]]:
+        """A paragraph a sample, its frames a line each, the innermost first."""
+        script = ["perf", "script", "--no-inline", "-F", "ip,sym,dso", "-i", str(output)]
+        text = subprocess.run(script, check=False, capture_output=True, text=True, errors="replace").stdout
+        for sample in text.split("\n\n"):
+            lines = [re.fullmatch(r"\s*[0-9a-f]+ (.*) \((.*)\)", line) for line in sample.splitlines()]
+            if frames := [_frame(line[1], line[2]) for line in lines if line]:
+                yield tuple(reversed(frames)), 1.0
+
+
+def _frame(symbol: str, module: str) -> Frame:
+    """The trampolines of -X perf are `py::function:file`."""
+    found = re.fullmatch(r"py::(.*):([^:]*)", symbol)
+    return Frame(FrameKind.PYTHON, found[1], found[2], 1) if found else Frame(FrameKind.NATIVE, symbol, module, 0)
+
+
+class PerfOfMachine(Perf):
+    """perf record -a."""
+
+    def __init__(self) -> None:
+        super().__init__("dwarf")
+        self.name = "perf -a --call-graph dwarf"
+
+    def missing(self, interpreter: Interpreter) -> str:
+        """The whole machine is root's."""
+        return super().missing(interpreter) or ("it needs root" if os.geteuid() else "")
+
+    def _of(self, pid: int) -> list[str]:
+        return ["-a"]
+
+
+class WeftOfMachine(Weft):
+    """weft record -a, with native frames."""
+
+    def __init__(self) -> None:
+        super().__init__("bpf", native=True)
+        self.name = "weft -a --native"
+
+    def command(self, pid: int, rate_hz: int, seconds: float, output: Path) -> list[str]:
+        """The command line of a recording."""
+        record = [sys.executable, "-m", "weft", "record", "-a", "--native", "-f", "weft", "-r", str(rate_hz)]
+        return [*record, "-d", str(seconds), "-o", str(output)]
+
+
+def perf(settings: Settings) -> Iterator[Row]:
+    """One busy thread beside perf, and the whole machine with twenty processes."""
+    if python := newest((3, 13)):
+        with_map = replace(python, command=[*python.command, "-X", "perf"])
+        yield one_thread(with_map, settings)
+        yield whole_machine(with_map, settings)
+
+
+def one_thread(python: Interpreter, settings: Settings) -> Row:
+    """30 Python and 30 native frames, at perf's usual rate and at weft's."""
+    row = Row(f"Beside perf: 30 Python and 30 native frames, with -X perf, {python.name}", COLUMNS)
+    peers: Sequence[Peer] = (Weft("ptrace", native=True), Weft("bpf", native=True), Perf("dwarf"), Perf("fp"))
+    with running_worker(python, sorts=SORTS) as worker:
+        for rate_hz in RATES_HZ[1:] if settings.quick else RATES_HZ:
+            for peer in peers:
+                what = f", {rate_hz:,} Hz"
+                with row.trying(peer, settings, what):
+                    add(row, peer.name + what, *measured(peer, python, worker, rate_hz, settings))
+    row.notes.append(
+        f"Python frames: of the {DEPTH + 3} or so that there are, in the mean. To the root: the part of the stacks "
+        "that has the thread's first function. perf by unwind tables copies 8 KB of stack a sample and unwinds it when "
+        "the file is read, which ends at the first trampoline of -X perf: these have no tables. By frame pointers it "
+        "ends where code has none. To read it: CPU time of perf script (without inlined functions), and of weft's own "
+        "reading of the capture; weft names its frames when a recording ends, which is in its start. Slow-down: of the "
+        "program with -X perf, which slows it itself."
+    )
+    return row
+
+
+def measured(
+    peer: Peer, python: Interpreter, worker: Worker, rate_hz: int, settings: Settings
+) -> tuple[Run, Run, float]:
+    """A short recording and a long one, and the share of its work that the target lost under this."""
+    short = Recording(peer, python, worker.pid, rate_hz, 1).finish()
+    before = worker.speed(settings.seconds / 3)
+    recording = Recording(peer, python, worker.pid, rate_hz, round(settings.seconds + WARM_UP_S))
+    worker.speed(WARM_UP_S)
+    under = worker.speed(settings.seconds - 1)
+    long = recording.finish(stacks=True)
+    after = worker.speed(settings.seconds / 3)
+    if long.told.samples <= short.told.samples:
+        raise PeerFailedError("its longer recording has no more samples")
+    return short, long, 1 - 2 * under.work / (before.work + after.work)
+
+
+def add(row: Row, name: str, short: Run, long: Run, slowed: float) -> None:
+    """A line."""
+    samples = long.told.samples
+    cpu_us, read_us = 1e6 * long.cpu_s / samples, 1e6 * long.read_cpu_s / samples
+    marginal_us = 1e6 * (long.cpu_s - short.cpu_s) / (samples - short.told.samples)
+    frames, to_root = python_of(long.stacks)
+    cells = [f"{cpu_us:.1f} µs", f"{marginal_us:.1f} µs", f"{read_us:.1f} µs", f"{100 * slowed:.1f} %"]
+    cells += [f"{long.file_bytes / samples / 1e3:.1f} KB", f"{frames:.1f}", f"{to_root:.0%}"]
+    cells += [f"{samples:,}", told(long.told.lost)]
+    figures = {"cpu_us_a_sample": cpu_us, "marginal_cpu_us": marginal_us, "read_us": read_us, "slowed": slowed}
+    row.add(name, cells, {key: [value] for key, value in {**figures, "to_root": to_root}.items()})
+
+
+def python_of(stacks: Sequence[tuple[Stack, float]]) -> tuple[float, float]:
+    """How many Python frames a stack has in the mean, and the part that has the thread's root. PeerFailedError."""
+    whole = sum(weight for _, weight in stacks)
+    if not whole:
+        raise PeerFailedError("it recorded no stack")
+    seen = [([function for function, _ in places(stack)], weight) for stack, weight in stacks]
+    frames = sum(len(functions) * weight for functions, weight in seen)
+    rooted = sum(weight for functions, weight in seen if any(_last(name) == ROOT for name in functions[:4]))
+    return frames / whole, rooted / whole
+
+
+def _last(qualified: str) -> str:
+    return qualified.rpartition(".")[2]
+
+
+def whole_machine(python: Interpreter, settings: Settings) -> Row:
+    """The machine, with twenty processes of Python's."""
+    row = Row(
+        f"The whole machine at {MACHINE_HZ} Hz: {PROCESSES} processes with -X perf that use one CPU, {python.name}",
+        ("CPU of the recorder", "to read it", "peak memory", "file", "samples", "lost"),
+    )
+    seconds = settings.seconds + 2
+    with running_program(python, TARGETS / "family.py", PROCESSES) as target:
+        peers: Sequence[Peer] = (WeftOfMachine(), PerfOfMachine())
+        for peer in peers:
+            with row.trying(peer, settings):
+                run = Recording(peer, python, target.pid, MACHINE_HZ, seconds).finish(stacks=True)
+                cpu_percent = 100 * run.cpu_s / seconds
+                cells = [f"{cpu_percent:.1f} %", f"{run.read_cpu_s:.2f} s", f"{run.peak_bytes / 1e6:.0f} MB"]
+                cells += [f"{run.file_bytes / 1e6:.2f} MB", f"{run.told.samples:,}", told(run.told.lost)]
+                row.add(peer.name, cells, {"recorder_cpu_percent": [cpu_percent], "peak_bytes": [run.peak_bytes]})
+    row.notes.append(
+        f"CPU of the recorder: of one CPU, over {seconds:.0f} s, its start and its end included. To read it: the CPU "
+        "time of perf script, and of weft's own reading. weft records all Python processes, perf all that runs."
+    )
+    return row
