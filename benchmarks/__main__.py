@@ -1,7 +1,8 @@
 """weft and its peers, side by side: python -m benchmarks [ROW ...]
 
 The machine should have nothing else to do. Recorders take turns on one program, so that what else it does falls on all
-alike. All rows together are written to docs/bench, table by table; some rows alone are only printed.
+alike. What is measured is written to docs/bench, table by table; some rows alone take the place of what was there of
+them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from benchmarks.blocked import blocked
 from benchmarks.cost import cost, growth, rates
 from benchmarks.first_sample import first
 from benchmarks.memory import memory
-from benchmarks.page import Machine, remember, write
+from benchmarks.page import Machine, Section, kept, remember, write
 from benchmarks.peers import Austin, Peer, PySpy, Tachyon, Weft
 from benchmarks.perf import Perf, perf
 from benchmarks.real import real
@@ -65,17 +66,19 @@ def main() -> None:
     machine = Machine.here(command, [peer.version() for peer in peers])
     if os.getloadavg()[0] > 1:
         print("bench: the machine is busy: only ratios mean something, and they not much", file=sys.stderr)
-    rows: list[Row] = []
+    names = options.rows or (QUICKLY if options.quick else ROWS)
+    measured: dict[str, Section] = {}
+    before = kept() if options.rows else {}
     try:
-        for name in options.rows or (QUICKLY if options.quick else ROWS):
+        for name in names:
+            rows = measured.setdefault(name, Section(machine, [])).rows
             for row in ROWS[name](settings):
                 rows.append(row)
                 print("\n".join([row.markdown(), *row.pages.values()]), flush=True)
-                if not options.rows:
-                    write(machine, rows)
+                all_of_them = before | measured
+                write({each: all_of_them[each] for each in ROWS if each in all_of_them})
     finally:
-        if not options.rows:
-            remember(machine, rows)
+        remember(machine, [row for section in measured.values() for row in section.rows])
 
 
 main()

@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
@@ -17,6 +18,11 @@ from benchmarks.results import Row
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "bench"
+HEAD = """# What was measured
+
+Written by `python -m benchmarks`. Medians, with the least and the most of all rounds in brackets; recorders took turns
+on one running program, so that what else the machine did fell on all alike. [truth.md](../truth.md) says what it means.
+"""
 HISTORY = ROOT / "benchmarks" / "history" / "runs.jsonl"
 
 
@@ -50,30 +56,54 @@ class Machine:
         )
 
     def markdown(self) -> str:
-        """The head of the page."""
+        """What the page says of it."""
         where = f"{self.cpu}, {self.cpus} CPUs, Linux {self.kernel}, load {self.load:.1f} at the start"
-        return f"""# What was measured
-
-Written by `{self.command}`. Medians, with the least and the most of all rounds in brackets; recorders took turns on one
-running program, so that what else the machine did fell on all alike. [truth.md](../truth.md) says what it means.
-
-{self.date}, revision {self.revision}; {where}; {", ".join(self.versions)}.
+        return f"""Measured {self.date} by `{self.command}`, revision {self.revision}: {where};
+{", ".join(self.versions)}.
 """
 
 
-def write(machine: Machine, rows: list[Row]) -> None:
-    """All that has been measured so far, as JSON, and as Markdown with charts."""
+@dataclass(frozen=True)
+class Section:
+    """The tables of one ROW of the command line, and the run that they come from."""
+
+    machine: Machine
+    rows: list[Row]
+
+
+def kept() -> dict[str, Section]:
+    """What was written before, by the names of rows."""
+    try:
+        sections = json.loads((FOLDER / "results.json").read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    return {
+        name: Section(Machine(**each["machine"]), [Row(**row) for row in each["rows"]])
+        for name, each in sections.items()
+    }
+
+
+def write(sections: Mapping[str, Section]) -> None:
+    """All that has been measured so far, as JSON, and as Markdown with charts; each run is named before its tables."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for chart in FOLDER.glob("*.svg"):
         chart.unlink()
-    document = {"machine": asdict(machine), "rows": [_data(row) for row in rows]}
+    document = {
+        name: {"machine": asdict(section.machine), "rows": [_data(row) for row in section.rows]}
+        for name, section in sections.items()
+    }
     (FOLDER / "results.json").write_text(
         json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n", "utf-8"
     )
-    (FOLDER / "README.md").write_text("\n".join([machine.markdown(), *map(_section, rows, count(1))]), "utf-8")
-    for row in rows:
-        for name, text in row.pages.items():
+    parts, number, machine = [HEAD], count(1), None
+    for section in sections.values():
+        if section.machine != machine:
+            machine = section.machine
+            parts.append(machine.markdown())
+        parts += [_table(row, next(number)) for row in section.rows]
+        for name, text in (page for row in section.rows for page in row.pages.items()):
             (FOLDER / name).write_text(text, "utf-8")
+    (FOLDER / "README.md").write_text("\n".join(parts), "utf-8")
 
 
 def _data(row: Row) -> dict[str, object]:
@@ -82,7 +112,7 @@ def _data(row: Row) -> dict[str, object]:
     return data
 
 
-def _section(row: Row, number: int) -> str:
+def _table(row: Row, number: int) -> str:
     images = [f"![{title}: {row.title}]({path.name})" for title, path in draw(row, FOLDER, number)]
     return "\n".join([row.markdown(), *(f"{image}\n" for image in images)])
 
