@@ -61,7 +61,8 @@ class Dumper:
         except (OSError, subprocess.TimeoutExpired) as error:
             raise PeerFailedError(str(error)) from None
         if run.returncode:
-            raise PeerFailedError(f"it ended with {run.returncode}: {run.stderr.strip().rpartition(chr(10))[2]}")
+            why = " ".join(run.stderr.partition("Stack backtrace:")[0].split())
+            raise PeerFailedError(f"it ended with {run.returncode}: {why}")
         places = self._read(run.stdout, tid)
         if not places:
             raise PeerFailedError(f"it shows no thread {tid}")
