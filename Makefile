@@ -27,10 +27,13 @@ demo: build  ## record the bundled example and write its flame graph
 	@$(BIN)/weft demo
 
 .PHONY: test
-test: build $(TESTERS)  ## everything that tests need (root or sudo helps), then all tests
-	@$(BIN)/python scripts/setup_tests.py
-	@$(BIN)/pytest -n 2 -m "not serial" $(PYTEST_FLAGS)
+test: setup  ## everything that tests need (root or sudo helps), then all tests
+	@$(BIN)/pytest -n 2 --dist worksteal -m "not serial" $(PYTEST_FLAGS)
 	@$(BIN)/pytest -m serial $(PYTEST_FLAGS) || [ $$? = 5 ]  # 5: there are none
+
+.PHONY: setup
+setup: build $(TESTERS)
+	@$(BIN)/python scripts/setup_tests.py
 
 .PHONY: check
 check: build $(CHECKERS)  ## linters, formatters and types, changing nothing
@@ -47,8 +50,7 @@ format: $(CHECKERS)  ## format Python and C++
 	$(BIN)/clang-format -i $(NATIVE)
 
 .PHONY: bench
-bench: build $(TESTERS)  ## weft beside its peers, on this machine, into docs/bench (QUICK=1: in a few minutes)
-	@$(BIN)/python scripts/setup_tests.py
+bench: setup  ## weft beside its peers, on this machine, into docs/bench (QUICK=1: in a few minutes)
 	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
 .PHONY: clean

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
@@ -9,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from weft import Capture, Progress, WeftError
 
 WEFT = [sys.executable, "-m", "weft"]
 LIMIT_S = 120  # a machine under load is slow; this only ends what will never end
@@ -36,6 +39,43 @@ def run_weft(*arguments: object, prefix: Sequence[str] = (), **options: Any) -> 
     return subprocess.run([*prefix, *WEFT, *map(str, arguments)], check=False, **settings)
 
 
+def record_until(
+    samples: int, pid: int, path: Path, *options: object, prefix: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    """`weft record -p PID`, ended by Ctrl-C once it has taken so many samples: a busy machine takes longer for them."""
+    command = [*prefix, *WEFT, "record", "-p", pid, *options, "-o", path]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        list(map(str, command)), stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True
+    ) as weft:
+        try:
+            wait_until(lambda: weft.poll() is not None or samples_in(path) >= samples, "weft takes samples", 0.05)
+            weft.send_signal(signal.SIGINT)
+            out, errors = weft.communicate(timeout=LIMIT_S)
+        finally:
+            weft.kill()
+    return subprocess.CompletedProcess(weft.args, weft.returncode, out, errors)
+
+
+def samples_in(path: Path) -> int:
+    """How many samples a capture has, which may have only begun."""
+    try:
+        with Capture(path) as capture:
+            return capture.account().get("samples_taken", 0)
+    except WeftError:
+        return 0
+
+
+def until(enough: Callable[[Progress], bool]) -> Callable[[Progress], None]:
+    """What record_process() is to call while it records: it ends as by Ctrl-C, once there is enough."""
+
+    def watch(progress: Progress) -> None:
+        if progress.symbols is None and enough(progress):
+            signal.raise_signal(signal.SIGINT)
+
+    return watch
+
+
 def assert_one_line(run: subprocess.CompletedProcess[str], *, status: int = 1) -> str:
     """The run failed as errors must: nothing on stdout, one line on stderr. Gives the line."""
     assert run.returncode == status, run.stderr
@@ -46,12 +86,12 @@ def assert_one_line(run: subprocess.CompletedProcess[str], *, status: int = 1) -
     return lines[0]
 
 
-def wait_until(holds: Callable[[], bool], what: str) -> None:
+def wait_until(holds: Callable[[], bool], what: str, every_s: float = 0.002) -> None:
     """Wait for something that must come about."""
     deadline = time.monotonic() + LIMIT_S
     while not holds():
         assert time.monotonic() < deadline, f"it never came about: {what}"
-        time.sleep(0.002)
+        time.sleep(every_s)
 
 
 def task_states(pid: int) -> dict[int, tuple[str, int]]:

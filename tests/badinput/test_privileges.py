@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 from privileges import NOBODY, PERF_EVENT_OPEN, PTRACE, filtered, ordinary
-from weft_command import assert_one_line, run_weft
+from weft_command import assert_one_line, record_until, run_weft
 
 from weft import Capture
 
-BUSY = "import time\nend = time.time() + 100\nwhile time.time() < end: sum(range(1000))"
+BUSY = "import time\nprint('ready', flush=True)\nend = time.time() + 100\nwhile time.time() < end: sum(range(1000))"
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become others")
 
@@ -22,7 +22,9 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become 
 @pytest.fixture
 def target(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[bytes]]:
     """A busy Python process, run by the command that the test's parameter gives."""
-    with subprocess.Popen([*request.param, sys.executable, "-c", BUSY]) as process:
+    with subprocess.Popen([*request.param, sys.executable, "-c", BUSY], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # it is that command's, and runs Python
         yield process
         assert process.poll() is None, "it has survived"
         process.kill()
@@ -51,7 +53,7 @@ def test_another_user(target: subprocess.Popen[bytes], tmp_path: Path) -> None:
     output = tmp_path / "x.weft"
     run = run_weft("record", "-p", target.pid, "-d", 1, "-o", output, prefix=ordinary())
     assert "it runs as another user" in assert_one_line(run)
-    run = run_weft("record", "-p", target.pid, "-d", 1, "-r", "200", "-o", output)
+    run = record_until(10, target.pid, output, "-r", "200")
     assert run.returncode == 0, run.stderr
     recorded(output)
 
@@ -62,7 +64,7 @@ def test_another_user(target: subprocess.Popen[bytes], tmp_path: Path) -> None:
 def test_an_ordinary_user_records_his_own(target: subprocess.Popen[bytes], tmp_path: Path) -> None:
     """GIVEN no privilege at all THEN threads are paced by their own CPU clocks, without the kernel's side of them."""
     output = tmp_path / "x.weft"
-    run = run_weft("record", "-p", target.pid, "-d", 1, "-r", "200", "-o", output, prefix=ordinary())
+    run = record_until(10, target.pid, output, "-r", "200", prefix=ordinary())
     assert run.returncode == 0, run.stderr
     account = recorded(output)
     assert account["cpu_clocks"] > 0
@@ -71,7 +73,7 @@ def test_an_ordinary_user_records_his_own(target: subprocess.Popen[bytes], tmp_p
 
 def test_an_ordinary_user_launches_a_command(tmp_path: Path) -> None:
     output = tmp_path / "x.weft"
-    code = BUSY.replace("100\n", "1\n") + "\nprint('done')"
+    code = "import time\nwhile time.process_time() < 0.5: sum(range(1000))\nprint('done')"
     run = run_weft("record", "-r", "200", "-o", output, "--", sys.executable, "-c", code, prefix=ordinary())
     assert (run.returncode, run.stdout) == (0, "done\n"), run.stderr
     recorded(output)
@@ -85,9 +87,7 @@ def test_no_perf_events(target: subprocess.Popen[bytes], tmp_path: Path) -> None
     """
     output = tmp_path / "x.weft"
     prefix = filtered(PERF_EVENT_OPEN)
-    run = run_weft(
-        "record", "--collector", "ptrace", "-p", target.pid, "-d", 1, "-r", "200", "-o", output, prefix=prefix
-    )
+    run = record_until(10, target.pid, output, "--collector", "ptrace", "-r", "200", prefix=prefix)
     assert run.returncode == 0, run.stderr
     account = recorded(output)
     assert account["cpu_clocks"] == 0

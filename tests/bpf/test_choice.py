@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import pytest
 from privileges import PERF_EVENT_OPEN, filtered, ordinary
-from weft_command import is_traced, run_weft, wait_until
+from weft_command import LIMIT_S, is_traced, record_until, run_weft, until, wait_until
 
 from weft import Capture, Collector, Options, record_process
 from weft.collect.bpf import collector
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can load BP
 def chosen(pid: int, folder: Path, *options: object, prefix: tuple[str, ...] = ()) -> tuple[str, str]:
     """Record a process: the collector, and why it was not bpf. What the report says of it is asserted."""
     path = folder / "x.weft"
-    run = run_weft("record", "-p", pid, "-d", 1, "-o", path, *options, prefix=prefix)
+    run = record_until(1, pid, path, *options, prefix=prefix)
     assert run.returncode == 0, run.stderr
     with Capture(path) as capture:
         name, reason = str(capture.meta["collector"]), str(capture.meta["collector_reason"])
@@ -74,7 +74,8 @@ def test_refused_at_the_last_moment(
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(collector, "attach", refuse)
-    record_process(busy.pid, tmp_path / "x.weft", Options(200, 1))
+    seen = until(lambda progress: progress.account.get("samples_taken", 0) > 0)
+    record_process(busy.pid, tmp_path / "x.weft", Options(200, LIMIT_S), seen)
     with Capture(tmp_path / "x.weft") as capture:
         assert capture.meta["collector"] == "ptrace"
         assert "its tracepoint sched_switch" in str(capture.meta["collector_reason"])

@@ -17,7 +17,7 @@ import pytest
 from interpreters import all_interpreters
 from privileges import ordinary
 from running import StartTarget
-from weft_command import assert_one_line, run_weft, running_weft, wait_until
+from weft_command import assert_one_line, record_until, run_weft, running_weft, wait_until
 
 from weft import Capture, Collector, Options, record_process
 from weft.collect.bpf import collector
@@ -69,7 +69,7 @@ def test_nothing_is_left_in_the_kernel(busy: subprocess.Popen[bytes], tmp_path: 
 def test_account(busy: subprocess.Popen[bytes], tmp_path: Path) -> None:
     """THEN the account says who has read the stacks, and that nobody was stopped for them."""
     path = tmp_path / "x.weft"
-    run = run_weft("record", "-p", busy.pid, "-d", 2, "-r", 500, "--collector", "bpf", "-o", path)
+    run = record_until(200, busy.pid, path, "-r", 500, "--collector", "bpf")
     assert run.returncode == 0, run.stderr
     with Capture(path) as capture:
         account = capture.account()
@@ -104,8 +104,8 @@ def test_a_new_thread_and_a_child(tmp_path: Path) -> None:
     program = """
 import os, threading, time
 def spin(name):
-    end = time.time() + 1.5
-    while time.time() < end: sum(range(100))
+    end = time.thread_time() + 0.5  # 250 samples, however busy the machine is
+    while time.thread_time() < end: sum(range(100))
 def in_thread(): spin("thread")
 def in_child(): spin("child")
 thread = threading.Thread(target=in_thread)

@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from weft_command import LIMIT_S
 
 from weft import Capture, Collector, Mode, Options, Profile, _native, record_process
 from weft.collect.bpf.kernel import MMAPABLE, Map, MapKind, possible_cpus
@@ -86,7 +87,7 @@ def test_what_is_not_in_use_makes_room(some_tables: list[_native.UnwindTable], m
 
 
 BUSY = "import time\ndef lives():\n    while True: sum(range(1000))\nlives()"
-SHORT = "import time, {}\nend = time.time() + 0.7\nwhile time.time() < end: sum(range(100))"
+SHORT = "import time, {}\nwhile time.process_time() < 0.7: sum(range(100))"
 MODULES = ["ssl", "sqlite3", "decimal", "ctypes", "lzma", "unicodedata"]
 
 
@@ -110,7 +111,7 @@ def test_a_recording_with_little_room(tmp_path: Path, monkeypatch: pytest.Monkey
         target.stdin.write(b"go\n")
         target.stdin.flush()
         monkeypatch.setattr(KernelTables, "ROOM", (60, _native.BPF_PAGES, 250_000, _native.BPF_RULES))
-        record_process(target.pid, path, Options(500, 20, Mode.CPU, Collector.BPF, subprocesses=True))
+        record_process(target.pid, path, Options(500, LIMIT_S, Mode.CPU, Collector.BPF, subprocesses=True))
     with Capture(path) as capture:
         profile = Profile.from_capture(capture, View(all_frames=True))
         account = capture.account()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -16,7 +17,7 @@ from pathlib import Path
 import pytest
 from interpreters import Interpreter
 from running import StartTarget
-from weft_command import assert_one_line, run_weft, running_weft, wait_until
+from weft_command import assert_one_line, run_weft, running_weft, samples_in, wait_until
 
 from weft import Capture, Profile
 from weft.profile.tables import View
@@ -27,8 +28,8 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can load BP
 SPIN = """
 import sys, time
 def {name}(seconds):
-    end = time.time() + seconds
-    while time.time() < end: sum(range(100))
+    end = time.process_time() + seconds
+    while time.process_time() < end: sum(range(100))
 {name}({seconds})
 """
 USER = 61234  # whom nobody else has
@@ -111,9 +112,8 @@ def test_processes_that_begin_meanwhile(tmp_path: Path) -> None:
     program = f"""
 import os, subprocess, sys, time
 def in_fork():
-    end = time.time() + 1
-    while time.time() < end: sum(range(100))
-time.sleep(1)
+    while time.process_time() < 1: sum(range(100))
+sys.stdin.readline()
 forked = os.fork()
 if forked == 0:
     in_fork()
@@ -123,9 +123,16 @@ print(forked, started.pid)
 os.wait(), started.wait()
 """
     path = tmp_path / "x.weft"
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as target:
-        record_all(path, 5)
-        forked, started = map(int, target.communicate()[0].split())
+    pipe = subprocess.PIPE
+    with (
+        subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, text=True) as target,
+        running_weft("record", "-a", "-r", 199, "-o", path) as weft,
+    ):
+        wait_until(lambda: samples_in(path) > 0 or weft.poll() is not None, "it records")
+        forked, started = map(int, target.communicate("go\n")[0].split())
+        weft.send_signal(signal.SIGINT)
+        _, errors = weft.communicate()
+    assert weft.returncode == 0, errors.decode()
     assert list(time_in(path, "in_fork")) == [forked]
     assert list(time_in(path, "in_exec")) == [started]
 

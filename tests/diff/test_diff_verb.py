@@ -39,7 +39,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path
         script = shutil.copy(TARGETS / "tasks.py", folder / name)
         path = folder / f"{name}.weft"
         command = [sys.executable, script, ROUNDS, factor]
-        run = run_weft("record", "-r", "500", "--mode", "cpu", "--no-native", "-o", path, "--", *command)
+        run = run_weft("record", "-r", "2khz", "--mode", "cpu", "--no-native", "-o", path, "--", *command)
         assert run.returncode == 0, run.stderr
         made[name] = (path, json.loads(run.stdout))
     return made

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from interpreters import Interpreter, all_interpreters
 from running import StartTarget, target_env
-from weft_command import LIMIT_S, WEFT, run_weft, running_weft, wait_until_traced
+from weft_command import LIMIT_S, WEFT, run_weft, running_weft, samples_in, wait_until, wait_until_traced
 
 from weft import Capture, Profile
 from weft.profile.tables import View
@@ -86,9 +86,13 @@ def test_a_process_that_becomes_another(
 ) -> None:
     """GIVEN exec in place, by the first thread or by another one WHEN it is recorded THEN both programs are there."""
     output = tmp_path / "x.weft"
-    target = start_target(newest, "replaces.py", 5, way)
-    run = run_weft("record", "-p", target.pid, "--collector", collector, "-r", "200", "-o", output)
-    assert run.returncode == 0, run.stderr
+    target = start_target(newest, "replaces.py", 2, way)
+    with running_weft("record", "-p", target.pid, "--collector", collector, "-r", "200", "-o", output) as weft:
+        wait_until(lambda: samples_in(output) > 20 or weft.poll() is not None, "it is recorded", 0.05)
+        assert target.process.stdin is not None
+        target.process.stdin.close()
+        _, errors = weft.communicate()
+    assert weft.returncode == 0, errors.decode()
     with Capture(output) as capture:
         first, second = capture.processes()
     assert (first.pid, second.pid) == (target.pid, target.pid)

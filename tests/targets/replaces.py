@@ -1,11 +1,12 @@
 """A process that becomes another program in its middle: replaces.py SECONDS WAY
 
-For so long it is busy in `before`; then it replaces itself by exec(2), as WAY says: "main" from the main thread, "thread"
-from another one while more of them run, "sleep" by /bin/sleep. What comes is busy in `after` for as long, prints
-{"pid"} and exits with 5. Python 2.7 and 3.
+Until its stdin is closed it is busy in `before`; then it replaces itself by exec(2), as WAY says: "main" from the main
+thread, "thread" from another one while more of them run, "sleep" by /bin/sleep. What comes is busy in `after` for so
+many seconds of its own time, or sleeps for as long, prints {"pid"} and exits with 5. Python 3.
 """
 import json
 import os
+import select
 import sys
 import threading
 import time
@@ -14,17 +15,22 @@ SECONDS = float(sys.argv[1])
 AFTER = """
 import json, os, sys, time
 def after(end):
-    while time.time() < end:
+    while time.process_time() < end:
         sum(range(1000))
-after(time.time() + %r)
+after(time.process_time() + %r)
 sys.stdout.write(json.dumps({"pid": os.getpid()}) + "\\n")
 sys.stdout.flush()
 os._exit(5)
 """
 
 
-def before(end):
-    while time.time() < end:
+def before():
+    while not select.select([0], [], [], 0)[0]:
+        sum(range(1000))
+
+
+def beside():
+    while True:
         sum(range(1000))
 
 
@@ -37,17 +43,16 @@ def replace(way):
 def main():
     sys.stdout.write(json.dumps({"pid": os.getpid()}) + "\n")
     sys.stdout.flush()
-    end = time.time() + SECONDS
     if sys.argv[2] != "thread":
-        before(end)
+        before()
         replace(sys.argv[2])
     for _ in range(2):
-        other = threading.Thread(target=before, args=(end + 1000,))
+        other = threading.Thread(target=beside)
         other.daemon = True
         other.start()
 
     def body():
-        before(end)
+        before()
         replace("thread")
 
     threading.Thread(target=body).start()

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from weft_command import LIMIT_S, WEFT, cpu_ns, wait_until
+from weft_command import LIMIT_S, record_until, run_weft, until
 
-from weft import Capture, Collector, Mode, Options, Profile, Progress, record_process
+from weft import Capture, Collector, Mode, Options, Profile, record_process
 from weft.profile.tables import View
 from weft.sample import Frame, FrameKind, State
 from weft.target.code import CodeBook
@@ -58,14 +55,9 @@ def record(
     For so long, and on until there are so many samples: on a busy machine a program gets little of any second.
     """
     path = folder / f"{pid}.weft"
-    longest = max(seconds, LIMIT_S) if samples else seconds
-
-    def watch(progress: Progress) -> None:
-        enough = progress.account.get("samples_taken", 0) >= samples
-        if samples and enough and progress.elapsed_s >= seconds and progress.symbols is None:
-            signal.raise_signal(signal.SIGINT)  # as Ctrl-C
-
-    record_process(pid, path, Options(rate_hz, longest, mode, collector, subprocesses), watch)
+    options = Options(rate_hz, LIMIT_S if samples else seconds, mode, collector, subprocesses)
+    enough = until(lambda it: it.elapsed_s >= seconds and it.account.get("samples_taken", 0) >= samples)
+    record_process(pid, path, options, enough if samples else None)
     return path
 
 
@@ -75,25 +67,19 @@ def record_as(
     folder: Path,
     *,
     rate_hz: int,
-    seconds: float,
-    computing: float = 0,
+    seconds: float = 0,
+    samples: int = 0,
     mode: Mode = Mode.WALL,
     collector: Collector = Collector.PTRACE,
 ) -> Path:
-    """The same, by a weft that another command runs: for so long, and on until the program has computed so long."""
+    """The same, by a weft that another command runs: for so long, or until there are so many samples."""
     path = folder / f"{pid}.weft"
-    how = ["-r", str(rate_hz), "--mode", mode.name.lower(), "--collector", collector.value]
-    how += ["-d", str(max(seconds, LIMIT_S) if computing else seconds)]
-    command = [*prefix, *WEFT, "record", "-p", str(pid), *how, "-o", str(path)]
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as weft:
-        if computing:
-            wait_until(lambda: path.exists() or weft.poll() is not None, "weft records")
-            until_ns = cpu_ns(pid) + int(computing * 1e9)
-            time.sleep(seconds)
-            wait_until(lambda: cpu_ns(pid) >= until_ns or weft.poll() is not None, "the program computes")
-            weft.send_signal(signal.SIGINT)
-        _, errors = weft.communicate()
-    assert weft.returncode == 0, errors.decode()
+    how = ["-r", rate_hz, "--mode", mode.name.lower(), "--collector", collector.value]
+    if samples:
+        run = record_until(samples, pid, path, *how, prefix=prefix)
+    else:
+        run = run_weft("record", "-p", pid, "-d", seconds, *how, "-o", path, prefix=prefix)
+    assert run.returncode == 0, run.stderr
     return path
 
 

@@ -21,6 +21,7 @@ from weft.sample import Frame, FrameKind
 
 RATE_HZ = 5000
 SECONDS = float(os.environ.get("WEFT_MOMENT_SECONDS", "1.5"))
+SAMPLES = int(RATE_HZ * SECONDS / 2)  # for which a busy machine takes longer
 CALLERS = {"crc32": "crc", "adler32": "adler"}
 
 
@@ -54,7 +55,7 @@ def test_of_one_moment(
     """GIVEN two checksums in turn WHEN they are recorded THEN each is below the function that calls it."""
     target = start_target(interpreter, "checksums.py", 200)
     make_tables(target.pid)
-    capture = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, samples=1000, collector=collector)
+    capture = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, samples=SAMPLES, collector=collector)
     assert_one_moment(capture)
 
 
@@ -64,4 +65,4 @@ def test_of_one_moment_to_an_ordinary_user(interpreter: Interpreter, start_targe
     """GIVEN the same WHEN an ordinary user records it THEN each is, though his readers may have to wait."""
     command = [*ordinary(interpreter.chroot or Path("/")), interpreter.command[-1]]
     target = start_target(replace(interpreter, command=command), "checksums.py", 200)
-    assert_one_moment(record_as(ordinary(), target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS))
+    assert_one_moment(record_as(ordinary(), target.pid, tmp_path, rate_hz=RATE_HZ, samples=SAMPLES))

@@ -23,7 +23,7 @@ from weft import Collector
 RATE_HZ = 5000
 SECONDS = float(os.environ.get("WEFT_STORM_SECONDS", "1.5"))
 ENOUGH = 300  # stacks, for which a busy machine takes longer than SECONDS
-COMPUTING = 2 * ENOUGH / RATE_HZ  # seconds of the program's own time
+SAMPLES = int(RATE_HZ * SECONDS / 2)
 
 
 def assert_legal(interpreter: Interpreter, capture: Path, *losses: str) -> dict[str, int]:
@@ -60,9 +60,7 @@ def test_read_while_they_wait(
 def test_read_while_stopped(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
     """GIVEN a storm WHEN the kernel gives no CPU clocks, as in containers, THEN every stack is legal."""
     target = start_target(interpreter, "storm.py", 200)
-    capture = record_as(
-        filtered(PERF_EVENT_OPEN), target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, computing=COMPUTING
-    )
+    capture = record_as(filtered(PERF_EVENT_OPEN), target.pid, tmp_path, rate_hz=RATE_HZ, samples=SAMPLES)
     account = assert_legal(interpreter, capture)
     assert account["stops"] > 0
     assert account["stacks_waiting"] == account["stacks_moving"] == 0
@@ -78,7 +76,7 @@ def test_read_by_an_ordinary_user(interpreter: Interpreter, start_target: StartT
     """
     command = [*ordinary(interpreter.chroot or Path("/")), interpreter.command[-1]]
     target = start_target(replace(interpreter, command=command), "storm.py", 200)
-    capture = record_as(ordinary(), target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, computing=COMPUTING)
+    capture = record_as(ordinary(), target.pid, tmp_path, rate_hz=RATE_HZ, samples=SAMPLES)
     account = assert_legal(interpreter, capture, "torn")
     assert account["stops"] == 0
     assert losses_of(capture).get("torn", 0) < 0.01 * account["samples_taken"]

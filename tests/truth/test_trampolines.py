@@ -21,7 +21,7 @@ from weft_command import LIMIT_S
 from weft.sample import Frame, FrameFlag, FrameKind
 
 RATE_HZ = 2000
-SECONDS = float(os.environ.get("WEFT_WOVEN_SECONDS", "3"))
+SECONDS = float(os.environ.get("WEFT_WOVEN_SECONDS", "2"))
 PERF = "PYTHONPERFSUPPORT"  # -X perf, from 3.12 on: a map of names
 PERF_JIT = "PYTHON_PERF_JIT_SUPPORT"  # -X perf_jit, from 3.13 on: a jitdump
 SUPPORTS = [

@@ -21,8 +21,8 @@ from weft import Collector
 from weft.target.code import ANONYMOUS
 
 RATE_HZ = 2000
-SECONDS = float(os.environ.get("WEFT_WOVEN_SECONDS", "3"))
-SAMPLES = int(200 * SECONDS)  # at least
+SECONDS = float(os.environ.get("WEFT_WOVEN_SECONDS", "2"))
+SAMPLES = int(1000 * SECONDS)  # at least
 
 
 def kinds_of(stacks: list[Sampled]) -> tuple[set[str], list[set[str]]]:

@@ -168,17 +168,23 @@ class Profile:
                 known.setdefault(frame, len(known)) for frame in functions if all_frames or not frame.flags & HIDDEN
             )
         self.frames = list(known)
+        # What is the same for each stack of a frame is looked up once: there may be a million.
+        can_be_body = [frame.kind in (FrameKind.CYTHON, FrameKind.KERNEL) for frame in self.frames]
+        native = {
+            number
+            for number, all_ in numbers.items()
+            if any(self.frames[each].kind is FrameKind.NATIVE for each in all_)
+        }
         for stack, parent, frame_id in capture.stacks():
             if frame_id not in numbers:
                 raise capture.damaged(f"stack {stack} has a frame that is not there")
             node = self.nodes[parent]
             for shown in numbers[frame_id]:
-                caller = self.stacks.frame[node]
-                if node and is_body(self.frames[shown], self.frames[caller]):
+                if can_be_body[shown] and node and is_body(self.frames[shown], self.frames[self.stacks.frame[node]]):
                     node = self.stacks.parent[node]  # it is shown in its wrapper's place
                 node = self.stacks.add(node, shown)
             self.nodes[stack] = node
-            if parent and any(self.frames[shown].kind is FrameKind.NATIVE for shown in numbers[frame_id]):
+            if parent and frame_id in native:
                 callers[stack] = self.nodes[parent]
         return callers
 
