@@ -257,7 +257,7 @@ def test_addresses_become_names_and_the_zoom_stays(open_here: OpenView, tmp_path
     writer.add_runs(1, *encoder.take())
     writer.commit(START_NS + 3 * SECOND)
     page = open_here(writer.path)
-    shows(page, "#live", "native functions have their names once it ends")
+    shows(page, "#live", "some native functions have their names once it ends")
     page.click(0.9, 4)
     page.click(0.1, 4)
     assert page.crumbs == ["all", "main", "0x650", "0x660", "inner"]
@@ -380,6 +380,27 @@ def test_a_recorder_that_is_gone(open_here: OpenView, tmp_path: Path) -> None:
     shows(page, "#live", "recording,2 s")
     builder.close()
     shows(page, "#live", "the recording has ended")
+
+
+def test_native_functions_are_named_while_it_is_recorded(open_view: OpenView, tmp_path: Path) -> None:
+    """GIVEN a program of this machine that sorts THEN list's sort has its name in the page meanwhile."""
+    capture, program = tmp_path / "x.weft", tmp_path / "program.py"
+    program.write_text(
+        PROGRAM.replace("sum(i * i for i in range(20_000))", "sorted(float(i * 7919 % 9973) for i in range(9999))")
+    )
+    command = [sys.executable, program]
+    with running_weft("record", "-o", capture, "-r", "200", "--", *command, stdin=subprocess.PIPE) as weft:
+        wait_until(lambda: capture.exists() and capture.stat().st_size > 0, "the capture is there")
+        page = open_view(capture)
+        page.view("functions")
+        page.search("list_sort")
+        shows(page, "#top tbody", "list_sort")
+        assert "recording," in page.text("#live")
+        assert weft.stdin
+        weft.stdin.close()
+        shows(page, "#live", "the recording has ended")
+        shows(page, "#top tbody", "list_sort")
+        assert weft.wait(LIMIT_S) == 0
 
 
 def test_a_real_recording_is_followed(open_view: OpenView, tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ class Capture:
     def __init__(self, path: Path, *, checked: bool = False) -> None:
         """`checked`: its pages and values were found sound before, and only what has come since is to be read."""
         self.path = path
+        self.names: dict[int, list[Frame]] = {}  # found elsewhere, for native frames that have none here
         self._check_header()
         self._database = self._open()
         try:
@@ -136,7 +137,7 @@ class Capture:
                 raise self.damaged(f"a function of frame {number} has no name, or an unknown kind")
             frame = Frame(FrameKind(kind), name, file, line, flags=FrameFlag(flags))
             functions.setdefault(number, []).append(frame)
-        return functions
+        return {**self.names, **functions}
 
     def _native(
         self,

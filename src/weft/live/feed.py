@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from weft.capture import Capture
 from weft.imports import open_recording
+from weft.live.names import LiveNames
 from weft.profile.names import recording_name
 from weft.profile.tables import Profile, View
 from weft.report.html.content import ALL, served
@@ -22,7 +24,7 @@ PAUSE: Final = 9  # times as long as the last reading took: it takes a tenth of 
 MOST_KNOWN: Final = 4  # places that pages look at, of which data are kept: 10 MB each
 
 T = TypeVar("T")
-_Stamp = tuple[tuple[int, int, int] | None, ...]
+_Stamp = tuple[tuple[int, int, int] | int | None, ...]
 
 
 class Told(NamedTuple):
@@ -49,7 +51,11 @@ class Feed:
         self._view = view
         self._worker = ThreadPoolExecutor(1, "weft-feed")
         self._numbering = Numbering()
-        self._addresses: dict[int, Frame] = {}  # native frames that have no name yet, by their id in the capture
+        self._addresses: dict[int, Frame] = {}  # native frames that had no name at first, by their id in the capture
+        self._unnamed = False  # whether some have none still
+        self._names: LiveNames | None = None  # of what is recorded here and now
+        self._found: dict[int, list[Frame]] = {}  # by them
+        self._asked = 0  # the last frame whose name they were asked for
         self._known: dict[Focus, _Known] = {}  # what was told last, for each place that pages look at
         self._renamed: dict[int, list[int]] = {}  # numbers of frames that were addresses -> of what lies there
         self._states = 0
@@ -59,6 +65,7 @@ class Feed:
     def close(self) -> None:
         """Lets go of the capture."""
         self._run(self._let_go)
+        self._run(self._end_names)
         self._worker.shutdown()
 
     def title(self) -> str:
@@ -90,6 +97,11 @@ class Feed:
             self._kept[0].close()
             self._kept = None
 
+    def _end_names(self) -> None:
+        if self._names:
+            self._names.close()
+        self._names = None
+
     def _title(self) -> str:
         if self._kept:
             return recording_name(self._kept[0].processes()) or "weft"
@@ -99,7 +111,7 @@ class Feed:
     def _data(self, have: str, focus: Focus) -> Told | None:
         if any(number >= len(self._numbering.frames) for number in focus.path):
             raise IndexError("no page was told of such a frame")
-        stamp = _stamp(self._path)
+        stamp = (*_stamp(self._path), self._take_names())
         known = self._known.get(focus)
         if known and (known.stamp == stamp or time.monotonic() < known.next_s):
             return None if known.told.version == have else known.told
@@ -121,8 +133,9 @@ class Feed:
             return self._packed(*self._kept, version, focus)
         capture = open_recording(self._path)
         try:
+            self._ask_names(capture)
             profile = Profile.from_capture(capture, ALL)
-            self._find_names(capture)
+            self._note_names(capture)
             data = self._packed(capture, profile, version, focus)
             if "end_ns" in capture.meta:
                 self._kept = capture, profile
@@ -138,18 +151,37 @@ class Feed:
             "ended": str(capture.meta.get("ended", "")),
             "focus": {"path": focus.path, "window": focus.window_us},
             "renamed": self._renamed,
-            "unnamed": bool(self._addresses),
+            "unnamed": self._unnamed,
         }
         return served(capture, profile, self._view, self._numbering, focus, more)
 
-    def _find_names(self, capture: Capture) -> None:
-        """Notes which frames are addresses, and what lies there as soon as the capture tells it."""
+    def _take_names(self) -> int:
+        """How many names have been found of those that the recorder writes at its end only."""
+        if self._names and self._names.has_news:
+            self._found.update((number, functions) for number, functions in self._names.take().items() if functions)
+        return len(self._found)
+
+    def _ask_names(self, capture: Capture) -> None:
+        """Has names looked up while the program runs on this machine, and lets the capture use those that are known."""
+        if "end_ns" in capture.meta or capture.meta.get("host") != platform.node():
+            self._end_names()
+            return
+        self._names = self._names or LiveNames()
+        capture.names = self._found
+        places = list(capture.places(self._asked))
+        self._asked = max((place.frame for place in places), default=self._asked)
+        self._names.ask(places, capture.modules(), [one.pid for one in capture.processes() if one.end_ns is None])
+
+    def _note_names(self, capture: Capture) -> None:
+        """Notes which frames are addresses, and what lies there as soon as it is known."""
+        self._unnamed = False
         for number, functions in capture.frames():
-            if number in self._addresses and functions != (self._addresses[number],):
-                before = self._numbering.frame(self._addresses.pop(number))
-                self._renamed[before] = [self._numbering.frame(function) for function in functions]
-            elif functions[-1].kind is FrameKind.NATIVE and functions[-1].function.startswith("0x"):
+            if _is_address(functions[-1]):
                 self._addresses[number] = functions[-1]
+                self._unnamed = True
+            elif number in self._addresses:
+                before = self._numbering.frame(self._addresses[number])
+                self._renamed[before] = [self._numbering.frame(function) for function in functions]
 
     def _source(self, number: int) -> str:
         file = list(self._numbering.strings)[number]
@@ -160,7 +192,11 @@ class Feed:
         raise IndexError("there is no such source")
 
 
-def _stamp(path: Path) -> _Stamp:
+def _is_address(frame: Frame) -> bool:
+    return frame.kind is FrameKind.NATIVE and frame.function.startswith("0x")
+
+
+def _stamp(path: Path) -> tuple[tuple[int, int, int] | None, ...]:
     """What changes when the capture does."""
     stamps: list[tuple[int, int, int] | None] = []
     for each in (path, path.with_name(path.name + "-wal")):

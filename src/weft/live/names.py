@@ -49,6 +49,11 @@ class LiveNames:
         """Whether there may be more to come."""
         return self._works or not self._asked.empty()
 
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to take."""
+        return not self._named.empty()
+
     def take(self) -> Named:
         """What has been named since the last time."""
         named: Named = {}
