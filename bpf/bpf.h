@@ -73,8 +73,24 @@ struct sched_info {
     unsigned long pcount;
     unsigned long long run_delay;
 } RELOCATED;
+struct ns_common {
+    unsigned int inum;
+} RELOCATED;
+struct pid_namespace {
+    struct ns_common ns;
+} RELOCATED;
+struct upid {
+    int nr;
+    struct pid_namespace* ns;
+} RELOCATED;
+struct pid {
+    unsigned int level;
+    struct upid numbers[1];  // one for each namespace that it is in, outermost first
+} RELOCATED;
 struct task_struct {
     unsigned int flags;
+    struct task_struct* group_leader;
+    struct pid* thread_pid;
     struct sched_entity se;
     struct sched_info sched_info;
     struct thread_struct thread;

@@ -84,22 +84,10 @@ NOT_INLINE uint32_t find_rule(struct weft_table* table, uint64_t address) {
     return table->rules_at + (all_rows[(at + found - 1) & (WEFT_ROWS - 1)] >> 12);
 }
 
-// What holds at the frame's code: weft_rule.fast, or else the rule's number; 0: nothing, and scratch->end says why.
-NOT_INLINE uint64_t rule_at(struct walk* walk, uint64_t address) {
+// The rule of an address that the CPU has not met lately; and remembers it.
+NOT_INLINE uint64_t look_up_rule(struct walk* walk, uint64_t address, struct cached_rule* cached) {
     struct scratch* scratch = walk->scratch;
     struct weft_process* process = walk->process;
-    // No address of user mode, and the cache must not take it for another.
-    if (address >> 47) {
-        scratch->end = WEFT_END_NO_MODULE;
-        return 0;
-    }
-    const uint64_t all = scratch->all_registers;
-    const uint64_t key = address | all << 47 | (uint64_t)scratch->generation << 48;
-    struct cached_rule* cached = &walk->cache->rules[(address * 0x9e3779b97f4a7c15ull) >> 50 & (CACHED_RULES - 1)];
-    const uint64_t remembered = cached->rule;
-    if (cached->key == key && remembered) {  // 0: user mode is about to forget it
-        return remembered;
-    }
     uint32_t index = scratch->mapping & (WEFT_MAPPINGS - 1);
     if (address < process->mapping[index].begin || address >= process->mapping[index].end ||
         index >= process->mappings) {
@@ -120,31 +108,53 @@ NOT_INLINE uint64_t rule_at(struct walk* walk, uint64_t address) {
         scratch->end = WEFT_END_NO_RULE;
         return 0;
     }
-    const uint64_t fast = all ? 0 : every[number].fast;
-    const uint64_t rule = fast ? fast : number;
-    cached->key = key;
-    cached->rule = rule;
-    return rule;
+    const uint64_t fast = scratch->all_registers ? 0 : every[number].fast;
+    cached->key = scratch->rule_key ^ address;
+    cached->rule = fast ? fast : number;
+    return cached->rule;
 }
 
-// Reads a word of the stack into scratch->word, through a window. Nonzero: it cannot be read.
-NOT_INLINE int stack_word(struct scratch* scratch, uint64_t address) {
+// What holds at the frame's code: weft_rule.fast, or else the rule's number; 0: nothing, and scratch->end says why.
+INLINE uint64_t rule_at(struct walk* walk, uint64_t address) {
+    // No address of user mode, and the cache must not take it for another.
+    if (address >> 47) {
+        walk->scratch->end = WEFT_END_NO_MODULE;
+        return 0;
+    }
+    struct cached_rule* cached = &walk->cache->rules[(address * 0x9e3779b97f4a7c15ull) >> 50 & (CACHED_RULES - 1)];
+    const uint64_t remembered = cached->rule;
+    if (cached->key == (walk->scratch->rule_key ^ address) && remembered) {  // 0: user mode is about to forget it
+        return remembered;
+    }
+    return look_up_rule(walk, address, cached);
+}
+
+// Reads the stack from an address on into the window. Nonzero: it cannot be read.
+NOT_INLINE int move_window(struct scratch* scratch, uint64_t address) {
+    uint32_t size = STACK_WINDOW;
+    if (read_user(scratch->window, STACK_WINDOW, address)) {
+        const uint32_t rest = 4096 - (address & 4095);
+        size = rest < STACK_WINDOW && rest >= 8 ? rest : 8;
+        if (read_user(scratch->window, size & (STACK_WINDOW - 1), address)) {
+            scratch->window_size = 0;
+            return 1;
+        }
+    }
+    scratch->window_begin = address;
+    scratch->window_size = size;
+    return 0;
+}
+
+// Reads a word of the stack into scratch->word. Nonzero: it cannot be read.
+INLINE int stack_word(struct scratch* scratch, uint64_t address) {
     uint64_t at = address - scratch->window_begin;
     if (at >= scratch->window_size || at + 8 > scratch->window_size) {
-        uint32_t size = WINDOW;
-        if (read_user(scratch->window, WINDOW, address)) {
-            const uint32_t rest = 4096 - (address & 4095);
-            size = rest < WINDOW && rest >= 8 ? rest : 8;
-            if (read_user(scratch->window, size & (WINDOW - 1), address)) {
-                scratch->window_size = 0;
-                return 1;
-            }
+        if (move_window(scratch, address)) {
+            return 1;
         }
-        scratch->window_begin = address;
-        scratch->window_size = size;
         at = 0;
     }
-    scratch->word = *(uint64_t*)&scratch->window[at & (WINDOW - 1)];
+    scratch->word = *(uint64_t*)&scratch->window[at & (STACK_WINDOW - 1)];
     return 0;
 }
 
@@ -212,7 +222,7 @@ INLINE void tell_activation(struct walk* walk, uint64_t pc, uint64_t cfa) {
 }
 
 // To the caller, by a rule of the one form (abi.h). Nonzero: there is none.
-NOT_INLINE int to_caller_fast(struct scratch* scratch, struct weft_frame* frame, uint64_t rule) {
+INLINE int to_caller_fast(struct scratch* scratch, struct weft_frame* frame, uint64_t rule) {
     uint64_t* registers = scratch->registers;
     const uint32_t by_rbp = rule & WEFT_FAST_BY_RBP ? 1u << RBP : 0;
     if (by_rbp & ~scratch->known) {
@@ -352,6 +362,7 @@ INLINE void walk_with(struct walk* walk, uint32_t all_registers) {
     scratch->used = 0;
     sample->native_frames = 0;
     scratch->all_registers = all_registers;
+    scratch->rule_key = (uint64_t)all_registers << 47 | (uint64_t)scratch->generation << 48;
     loop(MOST_NATIVE, native_step, walk, 0);
     sample->native_end = scratch->end;
 }

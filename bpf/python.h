@@ -143,15 +143,17 @@ NOT_INLINE uint32_t frame_bytes(struct scratch* scratch, uint64_t address, uint3
         return scratch->block_at + (uint32_t)into;
     }
     // Up the stack of Python frames, to older ones, goes down in memory. What lies elsewhere (on the C stack, in a generator)
-    // is read alone.
+    // is read alone. No other page is touched than the frame's own: that before the first one is not there, and to fail costs
+    // more than to read.
     if (!scratch->block_size || (address < scratch->block && scratch->block - address < WINDOW)) {
-        const uint64_t begin = address + size - WINDOW;
-        const uint32_t at = add_piece(scratch, begin, WINDOW);
+        const uint32_t into_page = address & 4095;
+        const uint32_t older = into_page < WINDOW - size ? into_page : WINDOW - size;
+        const uint32_t at = add_piece(scratch, address - older, older + size);
         if (at) {
-            scratch->block = begin;
-            scratch->block_size = WINDOW;
+            scratch->block = address - older;
+            scratch->block_size = older + size;
             scratch->block_at = at;
-            return at + WINDOW - size;
+            return at + older;
         }
     }
     return add_piece(scratch, address, size);

@@ -8,6 +8,7 @@ enum {
     SCRATCH_SLACK = 1 << 10,  // what one write may take behind it
     CACHED_RULES = 1 << 14,
     WINDOW = 1 << 10,
+    STACK_WINDOW = 1 << 11,
     MOST_STATES = 8,  // thread states of one thread
     CODES_SEEN = 64,
     CODES_TOLD = 1 << 14,
@@ -46,13 +47,14 @@ struct scratch {
     uint32_t known;          // a bit for each
     uint32_t is_return;
     uint32_t all_registers;
+    uint64_t rule_key;    // of rules that are remembered: what they hold for, but for the address
     uint32_t generation;  // of what is known of the process, as the walk began
     uint32_t mapping;     // where the last code was found
     uint32_t end;
     uint64_t word;  // what stack_word() has read
     uint64_t window_begin;
     uint32_t window_size;
-    uint8_t window[2 * WINDOW];
+    uint8_t window[STACK_WINDOW + sizeof(uint64_t)];
 
     // python.h
     uint64_t interpreter;
@@ -86,6 +88,7 @@ struct walk {
 
 MAP(processes, struct weft_process);  // by their pid
 MAP(others, struct weft_process);     // one value: all that are not among them
+MAP(name_space, uint32_t);            // one value: weft's PID namespace, the number of its file in /proc/PID/ns
 MAP(tables, struct weft_table);       // by their number
 MAP(pages, uint32_t);                 // one value with all of them; so of the next two
 MAP(rows, uint32_t);

@@ -2,7 +2,7 @@
 // nanosecond, whether its stack was taken or not.
 #pragma once
 
-#include "sample.h"
+#include "ids.h"
 
 enum {
     STRETCH = 26,        // 2 to this power of nanoseconds: 67 ms
@@ -145,7 +145,7 @@ INLINE struct weft_thread* leave(const struct weft_process* process, uint64_t no
     const struct task_struct* task = current_task();
     thread->cpu_ns = task->se.sum_exec_runtime;
     if (why & TASK_IS_DEAD) {
-        tell_times(thread, WEFT_END, current_pid_tgid() >> 32, tid, now_ns, now_ns);
+        tell_times(thread, WEFT_END, current_ids() >> 32, tid, now_ns, now_ns);
         map_delete(&threads, &tid);
         return 0;
     }
@@ -171,9 +171,3 @@ INLINE void come_back(struct weft_thread* thread, uint32_t tid, uint64_t task, u
 struct arguments {
     uint64_t values[4];
 };
-
-INLINE uint32_t tid_of(uint64_t task) {
-    int tid = 0;
-    read_kernel(&tid, sizeof tid, &((const struct task_struct*)task)->pid);
-    return tid;
-}

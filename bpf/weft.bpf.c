@@ -7,6 +7,7 @@
 
 #include "allocations.h"
 #include "gil.h"
+#include "ids.h"
 #include "native.h"
 #include "python.h"
 #include "sample.h"
@@ -134,7 +135,7 @@ INLINE long tell_stacks(struct walk* walk, void* context) {
 
 SECTION("perf_event") int on_tick(struct bpf_perf_event_data* context) {
     const uint64_t now_ns = ktime_ns();
-    const uint64_t ids = current_pid_tgid();
+    const uint64_t ids = current_ids();
     const uint32_t pid = ids >> 32;
     struct weft_process* process = pid ? find_process(pid) : 0;  // 0: the CPU is idle
     struct walk walk;
@@ -199,7 +200,7 @@ SECTION("raw_tp/sched_switch") int on_switch(struct arguments* context) {
     const uint64_t coming = context->values[2];
     const uint64_t state = context->values[3];
     const uint64_t now_ns = ktime_ns();
-    const uint64_t ids = current_pid_tgid();
+    const uint64_t ids = current_ids();
     const uint32_t pid = ids >> 32;
     struct weft_process* process = pid ? find_process(pid) : 0;
     if (process) {
@@ -230,7 +231,7 @@ SECTION("raw_tp/sched_waking") int on_waking(struct arguments* context) {
 // The thread is about to ask for memory, and this allocation is one of the sampled.
 INLINE void tell_allocation(struct walk* walk, struct pt_regs* context, uint64_t asked_for) {
     struct weft_sample* sample = &walk->scratch->sample;
-    begin_sample(sample, current_task(), ktime_ns(), current_pid_tgid());
+    begin_sample(sample, current_task(), ktime_ns(), current_ids());
     sample->record = WEFT_ALLOCATION;
     sample->every = 1;
     sample->in_kernel = 0;
@@ -246,7 +247,7 @@ SECTION("kprobe/allocation") int on_allocation(struct pt_regs* context) {
     if (!asked_for || !is_sampled(asked_for)) {
         return 0;
     }
-    struct weft_process* process = find_process(current_pid_tgid() >> 32);
+    struct weft_process* process = find_process(current_ids() >> 32);
     struct walk walk;
     for (uint32_t second = 0; process && second < WEFT_PLACES; second++) {
         if (begin_walk_in(&walk, process, cpu_number() * WEFT_PLACES + second) && take(walk.scratch)) {

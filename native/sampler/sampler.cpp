@@ -1,9 +1,11 @@
 #include "sampler/sampler.h"
 
+#include <linux/capability.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -28,7 +30,8 @@ constexpr std::size_t kMaxBatches = 120;  // half a minute: what the recorder ma
 constexpr std::size_t kFewBatches = 4;
 constexpr int kMaxEvents = 64;
 constexpr int kNice = -10;
-constexpr std::uint64_t kPatience = 20'000;  // ns
+constexpr std::uint64_t kPatience = 20'000;           // ns
+constexpr std::uint64_t kFirstLooks = 1'000'000'000;  // ns, in which threads that are blocked as we come are looked at
 
 // SIGCHLD tells that a tracee has something to report. The sampler takes it in epoll_pwait; should the kernel give it to
 // another thread of the process, the handler passes it on. Process-wide, as signal handlers are: one sampler at a time.
@@ -49,6 +52,17 @@ void watch(int epoll, int descriptor, std::uint64_t tag) {
     event.events = EPOLLIN;
     event.data.u64 = tag;
     epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event);
+}
+
+// CAP_SYS_ADMIN, for which /proc/PID/stack asks, and of this thread alone.
+void give_up_admin() {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> data{};
+    if (syscall(SYS_capget, &header, data.data()) == 0) {
+        data[0].effective &= ~(1U << CAP_SYS_ADMIN);
+        data[0].permitted &= ~(1U << CAP_SYS_ADMIN);
+        syscall(SYS_capset, &header, data.data());
+    }
 }
 
 void drain(int descriptor) {
@@ -199,6 +213,7 @@ void Sampler::run() {
     next_tick_ns_ = monotonic_ns();
     next_publish_ns_ = next_tick_ns_ + publish_period_ns_;
     bool going = true;
+    std::uint64_t admin_until_ns = kernel_side_ ? 0 : kNever;
     std::unique_lock turn(turn_);
     meet_all();
     while (going) {
@@ -214,6 +229,12 @@ void Sampler::run() {
             publish(false);
             next_publish_ns_ = now_ns + publish_period_ns_;
             urgent_ = false;
+        }
+        if (admin_until_ns == 0 && (ever_attached_ || options_.machine)) {
+            admin_until_ns = now_ns + kFirstLooks;
+        } else if (now_ns > admin_until_ns) {  // of threads that block later, the kernel tells
+            give_up_admin();
+            admin_until_ns = kNever;
         }
         const std::lock_guard lock(mutex_);
         going = !stopping_ && !(ever_attached_ && processes_.empty() && !options_.machine);

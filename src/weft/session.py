@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 
 from weft import __version__
+from weft.capabilities import SYS_ADMIN, drop_capabilities
 from weft.capture import CaptureWriter
 from weft.collect.allocations import AllocationFollower
 from weft.collect.choose import (
@@ -56,6 +57,7 @@ class Options:
     subprocesses: bool = False
     native: bool = True
     machine: Filter | None = None  # all processes of the machine that it lets through
+    give_up_privileges: bool = False  # for good: what weft does not need, once it records by collector bpf
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,7 +371,10 @@ def _first_that_can(
 def _sampler(collector: Collector, options: Options, pid: int | None) -> Sampler:
     if collector is Collector.PTRACE and pid is not None:
         check_ptrace(pid)
-    return Sampler(
+    gives_up = options.give_up_privileges and collector is Collector.BPF
+    if gives_up:
+        drop_capabilities(*([] if options.mode is Mode.CPU else [SYS_ADMIN]))
+    sampler = Sampler(
         collector,
         options.rate_hz,
         options.mode,
@@ -377,6 +382,9 @@ def _sampler(collector: Collector, options: Options, pid: int | None) -> Sampler
         native=options.native,
         machine=options.machine,
     )
+    if gives_up and options.mode is not Mode.ALLOC:  # whose probes, also those of processes to come, need it
+        drop_capabilities()  # the sampler's thread, which has begun, gives the last one up after its first looks
+    return sampler
 
 
 def _meta(options: Options, collector: Collector, why: str) -> dict[str, str | int]:

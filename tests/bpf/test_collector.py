@@ -154,11 +154,3 @@ def test_refused_on_an_old_kernel(release: str, monkeypatch: pytest.MonkeyPatch)
 def test_a_newer_kernel(release: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "release", lambda: release)
     check_bpf()
-
-
-def test_refused_in_a_pid_namespace(tmp_path: Path) -> None:
-    """GIVEN weft in a container THEN it says so: the kernel would tell the numbers of other processes."""
-    inside = ["unshare", "--pid", "--fork", "--mount-proc"]
-    run = run_weft("record", "--collector", "bpf", "-o", tmp_path / "x.weft", "--", "true", prefix=inside)
-    assert "PID namespace" in assert_one_line(run)
-    assert not list(tmp_path.iterdir())

@@ -15,7 +15,6 @@ import click
 from click.core import ParameterSource
 
 from weft.capture import Capture
-from weft.cli.capabilities import drop_capabilities
 from weft.cli.options import idle_option, native_option, rate_option
 from weft.cli.progress import ProgressLine
 from weft.collect.choose import Collector
@@ -123,6 +122,7 @@ def record(
         subprocesses,
         native,
         filter_ if machine else None,
+        give_up_privileges=machine or pid is not None,
     )
     view = View(idle=idle)
     format_ = _format(output, name)
@@ -147,8 +147,6 @@ def record(
 
 def _record(path: Path, pid: int | None, command: Sequence[str], options: Options, view: View, *, report: bool) -> int:
     """Make the capture and return weft's exit status."""
-    if options.machine:
-        drop_capabilities()
     with ProgressLine(sys.stderr) as progress:
         if options.machine:
             result = record_machine(path, options, progress.show)

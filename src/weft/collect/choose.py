@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 from contextlib import suppress
@@ -10,7 +11,6 @@ from pathlib import Path
 
 from weft.errors import CollectorError
 
-_FIRST_PID_NAMESPACE = 0xEFFFFFFC
 _OLDEST_KERNEL = (5, 18)  # whose tracepoint of switches tells in which state a thread leaves
 
 
@@ -37,12 +37,17 @@ def check_bpf() -> None:
     release = platform.release()
     if tuple(map(int, re.findall(r"\d+", release)[:2])) < _OLDEST_KERNEL:
         raise CollectorError(f"collector bpf needs Linux 5.18, and this is {release}", "use --collector ptrace")
-    # The kernel tells ids as they are in the machine's own PID namespace (include/linux/proc_ns.h, PROC_PID_INIT_INO).
-    if Path("/proc/self/ns/pid").stat().st_ino != _FIRST_PID_NAMESPACE:
+    own = Path("/proc/self").readlink().name
+    if own != str(os.getpid()):
         raise CollectorError(
-            "collector bpf has to run in the machine's own PID namespace (docker run --pid=host)",
-            "in this one use --collector ptrace",
+            f"/proc is that of another PID namespace: this process is {os.getpid()} in its own, and {own} there",
+            "mount a /proc for this one (unshare --mount-proc), or use --collector ptrace",
         )
+
+
+def pid_namespace() -> int:
+    """Return the number of the PID namespace that this process is in: that of its file in /proc/PID/ns."""
+    return Path("/proc/self/ns/pid").stat().st_ino
 
 
 def check_ptrace(pid: int) -> None:

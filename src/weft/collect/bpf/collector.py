@@ -19,9 +19,11 @@ from weft.collect.bpf.kernel import (
 )
 from weft.collect.bpf.program import Object
 from weft.collect.bpf.tables import KernelTables
+from weft.collect.choose import pid_namespace
 from weft.errors import CollectorError
 
 _RING = 16 << 20  # bytes
+_FAST_HZ = 2000  # beyond it the ring is four times as large, for what comes while the sampler waits for a CPU
 # Of 34 KB each. Room that the kernel looks for when it is needed may not be found: in one piece, and without waiting.
 _PROCESSES = 1024
 _THREADS = 65536
@@ -39,10 +41,12 @@ class KernelCollector:
         cpus = possible_cpus()
         cache = program.size_of("rule_cache")
         walks = cpus * (_native.BPF_PLACES if allocations else 1)  # at one time
+        ring_bytes = 4 * _RING if rate_hz > _FAST_HZ else _RING
         try:
             self._maps = {
                 "processes": Map(MapKind.HASH, 4, program.size_of("weft_process"), _PROCESSES),
                 "others": Map(MapKind.ARRAY, 4, program.size_of("weft_process"), 1),
+                "name_space": Map(MapKind.ARRAY, 4, 4, 1),
                 "tables": Map(MapKind.HASH, 4, program.size_of("weft_table"), KernelTables.MOST),
                 "pages": Map(MapKind.ARRAY, 4, _native.BPF_PAGES * 4, 1, MMAPABLE),
                 "rows": Map(MapKind.ARRAY, 4, _native.BPF_ROWS * 4, 1, MMAPABLE),
@@ -55,12 +59,13 @@ class KernelCollector:
                 "rates": Map(MapKind.ARRAY, 4, program.size_of("weft_rate"), cpus),
                 "allocations": Map(MapKind.ARRAY, 4, program.size_of("weft_allocations"), cpus),
                 "lost": Map(MapKind.PER_CPU_ARRAY, 4, 8, 1),
-                "ring": Map(MapKind.RING, 0, 0, _RING),
+                "ring": Map(MapKind.RING, 0, 0, ring_bytes),
             }
         except OSError as error:
             raise CollectorError(
                 f"the kernel refuses BPF maps ({error.strerror}): collector bpf needs CAP_BPF and CAP_PERFMON, or root"
             ) from error
+        self._maps["name_space"][struct.pack("<I", 0)] = struct.pack("<I", pid_namespace())
         self._programs: list[File] = []
         self._clocks: dict[int, File] = {}
         self.probes: AllocatorProbes | None = None
@@ -82,7 +87,7 @@ class KernelCollector:
         self.tables = KernelTables(*(self._maps[name] for name in ("tables", "pages", "rows", "rules", "caches")))
         self.maps = _native.KernelMaps(
             ring=self._maps["ring"].descriptor,
-            ring_bytes=_RING,
+            ring_bytes=ring_bytes,
             processes=self._maps["processes"].descriptor,
             others=self._maps["others"].descriptor,
             threads=self._maps["threads"].descriptor if switches else -1,

@@ -1,4 +1,4 @@
-"""What a recording of the whole machine may do: less than root."""
+"""What a recording in the kernel may do: less than root."""
 
 from __future__ import annotations
 
@@ -19,20 +19,24 @@ _KEPT = {
     39: "BPF, for the programs and their maps",
     40: "CHECKPOINT_RESTORE, to read files that have been deleted or replaced (/proc/PID/map_files)",
 }
+# For the kernel's stacks of threads that are blocked as a recording begins (/proc/PID/stack), where those of others the
+# kernel's program tells; and for probes.
+SYS_ADMIN = 21
 _CAPSET = 126  # its number on x86-64
 _VERSION_3 = 0x20080522
 _NO_NEW_PRIVILEGES = 38  # PR_SET_NO_NEW_PRIVS
 
 
-def drop_capabilities() -> None:
-    """Give up what a recording by collector bpf does not need, for good. Call it before there are other threads.
+def drop_capabilities(*besides: int) -> None:
+    """Give up, for good, what this thread does not need for a recording by collector bpf, but for those `besides`.
 
-    Of what was not there nothing is gained. An ordinary user has nothing to give up. OSError.
+    Threads that it has begun before keep theirs. Of what was not there nothing is gained. An ordinary user has nothing
+    to give up. OSError.
     """
     if os.geteuid() != 0:
         return
     told = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    left = int(told["CapPrm"], 16) & sum(1 << number for number in _KEPT)
+    left = int(told["CapPrm"], 16) & sum(1 << number for number in (*_KEPT, *besides))
     low, high = left & 0xFFFFFFFF, left >> 32
     header = ctypes.create_string_buffer(struct.pack("<Ii", _VERSION_3, 0))
     # Effective, permitted, inheritable; of the first 32 and of the others.
