@@ -18,7 +18,7 @@ from weft_command import assert_one_line, run_weft
 from weft import Capture, Profile, WeftError
 from weft.profile.tables import View
 
-BUSY = "import time\nend = time.time() + 1.5\nwhile time.time() < end: sorted(map(str, range(100)))"
+BUSY = "import time\nwhile time.process_time() < 1: sorted(map(str, range(100)))"
 
 
 @pytest.fixture(scope="module")

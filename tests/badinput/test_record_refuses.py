@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from interpreters import Interpreter, all_interpreters
-from weft_command import assert_one_line, run_weft, running_weft, wait_until_traced
+from weft_command import assert_one_line, run_weft, running_weft, samples_in, wait_until
 
 from weft import Capture
 
@@ -139,10 +140,11 @@ def test_a_file_that_is_no_capture(tmp_path: Path) -> None:
 def test_a_capture_that_is_being_written(python: subprocess.Popen[bytes], tmp_path: Path) -> None:
     """GIVEN a recording under way WHEN another wants its file THEN that one is refused, and the first is whole."""
     output = tmp_path / "x.weft"
-    with running_weft("record", "--collector", "ptrace", "-p", python.pid, "-d", 3, "-o", output) as first:
-        wait_until_traced(python.pid, first)
+    with running_weft("record", "--collector", "ptrace", "-p", python.pid, "-o", output) as first:
+        wait_until(lambda: samples_in(output) > 0 or first.poll() is not None, "it records", 0.05)
         line = assert_one_line(run_weft("record", "-o", output, "--", sys.executable, "-c", ""))
         assert "another program has it open" in line
+        first.send_signal(signal.SIGINT)
         _, errors = first.communicate()
         assert first.returncode == 0, errors.decode()
     with Capture(output) as capture:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 from privileges import ordinary
 from running import TARGETS, Target, target_env
-from weft_command import assert_one_line, run_weft, running_weft, wait_until
+from weft_command import LIMIT_S, assert_one_line, run_weft, running_weft, wait_until
 from zig import GLIBC, MUSL, compile_with_zig
 
 from weft import Capture, Mode, Options, Profile, record_process
@@ -122,7 +123,7 @@ def test_libc_is_deleted(tmp_path: Path) -> None:
         copy.unlink()
         shutil.copy(loader, copy)
         path = tmp_path / "x.weft"
-        options = Options(duration_s=60, mode=Mode.ALLOC, subprocesses=True)
+        options = Options(duration_s=LIMIT_S, mode=Mode.ALLOC, subprocesses=True)
         record_process(target.pid, path, options, begins(target))
         with Capture(path) as capture:
             assert capture.account()["allocation_calls"] == 7220
@@ -150,7 +151,7 @@ def test_children(tmp_path: Path) -> None:
     script.write_text(FAMILY)
     path = tmp_path / "x.weft"
     with running(sys.executable, script) as target:
-        options = Options(duration_s=60, mode=Mode.ALLOC, subprocesses=True)
+        options = Options(duration_s=LIMIT_S, mode=Mode.ALLOC, subprocesses=True)
         record_process(target.pid, path, options, begins(target))
     with Capture(path) as capture:
         profile = Profile.from_capture(capture)
@@ -164,13 +165,14 @@ def test_children(tmp_path: Path) -> None:
         # Each of 4 MiB is sampled with a chance of 0.9997, and of each thread less than 1,000 bytes are not told.
         assert abs(bytes_ - 50 * (4 << 20)) <= 3 * (4 << 20), name
     assert account["probes_late"] + account["probes_missed"] == 22
-    assert 0 < account["probes_late_ns_max"] < 10**9
+    assert 0 < account["probes_late_ns_max"] < account["recorded_ns"]
 
 
 @root_only
 def test_no_symbols(tmp_path: Path) -> None:
     """GIVEN a program with a libc in it, and without symbols THEN one line says that it cannot be seen."""
-    program = compile_program(tmp_path / "stripped", "-static", "-s", target=MUSL)
+    program = compile_program(tmp_path / "stripped", "-static", target=MUSL)
+    subprocess.run(["strip", program], check=True)  # not -s, for which zig would make another C library
     with running(program) as target:
         run = run_weft("record", "-s", "-p", target.pid, "--mode", "alloc", "-o", tmp_path / "x.weft")
         assert "no libc, or one without symbols" in assert_one_line(run)

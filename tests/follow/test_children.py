@@ -113,9 +113,9 @@ os.read(0, 1)
 os.execv(sys.executable, [sys.executable, "-c", '''
 import time
 def after(end):
-    while time.time() < end:
+    while time.process_time() < end:
         sum(range(1000))
-after(time.time() + 2)
+after(time.process_time() + 1)
 '''])
 """
 
@@ -132,8 +132,7 @@ def test_a_blocked_thread_that_becomes_another_program(tmp_path: Path) -> None:
         assert target.stdout is not None
         target.stdout.readline()
         with running_weft("record", "--collector", "ptrace", "-p", target.pid, "-r", "200", "-o", output) as weft:
-            wait_until_traced(target.pid, weft)
-            time.sleep(0.5)  # for a look at it before
+            wait_until(lambda: samples_in(output) > 20 or weft.poll() is not None, "it was looked at before", 0.05)
             target.communicate(b"!")
             _, errors = weft.communicate()
             assert weft.returncode == 0, errors.decode()

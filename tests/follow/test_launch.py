@@ -7,11 +7,10 @@ import pty
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from weft_command import LIMIT_S, WEFT, run_weft, start_weft, wait_until
+from weft_command import LIMIT_S, WEFT, run_weft, samples_in, start_weft, wait_until
 
 from weft import Capture
 
@@ -83,7 +82,7 @@ def test_ctrl_c_in_a_terminal(tmp_path: Path) -> None:
         os.execv(WEFT[0], [*WEFT, "record", "-r", "200", "-o", str(output), "--", sys.executable, "-c", TERMINAL])
     shown = read_until(terminal, b"ready")
     assert b"True True True" in shown
-    time.sleep(0.5)
+    wait_until(lambda: samples_in(output) > 0, "it is recorded", 0.05)
     os.write(terminal, b"\x03")
     shown = read_until(terminal, b"")
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 42

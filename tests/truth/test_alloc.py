@@ -18,6 +18,7 @@ import pytest
 from interpreters import CHROOT, Interpreter, chroots
 from recordings import Sampled, account_of, losses_of, stacks_of, woven_stacks_of
 from running import TARGETS, StartTarget, Target, target_env
+from weft_command import LIMIT_S
 from zig import GLIBC, MUSL, compile_with_zig
 
 from weft import Mode, Options, record_process
@@ -56,7 +57,7 @@ def record_from_now_on(target: Target, path: Path, *, ends: bool) -> None:
             if ends:
                 target.process.stdin.close()
 
-    record_process(target.pid, path, Options(duration_s=60, mode=Mode.ALLOC, subprocesses=True), begin)
+    record_process(target.pid, path, Options(duration_s=LIMIT_S, mode=Mode.ALLOC, subprocesses=True), begin)
     assert begun.is_set()
 
 
