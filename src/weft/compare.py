@@ -12,7 +12,7 @@ from weft.profile.merged import merge
 from weft.profile.quality import Account
 from weft.profile.series import Series, joined, series_of
 from weft.profile.tables import ACTIVE_VIEW, Profile, View
-from weft.profile.units import BYTES
+from weft.profile.units import Unit
 from weft.report.diff.content import Comparison, Side
 
 
@@ -21,6 +21,8 @@ def compare_recordings(
 ) -> Comparison:
     """Compares two recordings, or two folders of recordings of the same work each; raises CaptureError."""
     (ours, our_series), (theirs, their_series) = _side(before, view), _side(after, view)
+    if our_series.unit is not their_series.unit:
+        raise CaptureError(_unlike(before, our_series.unit, after, their_series.unit))
     difference = compare(our_series, their_series, normalise, level)
     return Comparison(ours, theirs, difference, merge(ours.profiles, theirs.profiles))
 
@@ -32,8 +34,8 @@ def _side(path: Path, view: View) -> tuple[Side, Series]:
     for file in files:
         with open_recording(file) as capture:
             profile = Profile.from_capture(capture, view)
-            if profile.unit is BYTES:
-                raise CaptureError(f"{file} has allocations, and weft diff compares times")
+            if side.profiles and profile.unit is not side.unit:
+                raise CaptureError(_unlike(files[0], side.unit, file, profile.unit))
             side.profiles.append(profile)
             side.accounts.append(Account.from_capture(capture))
             spread.append(series_of(capture, profile))
@@ -41,6 +43,10 @@ def _side(path: Path, view: View) -> tuple[Side, Series]:
         blocked = "" if view.idle else "; --idle takes blocked threads, too"
         raise CaptureError(f"{path} has no samples to compare{blocked}")
     return side, spread[0] if len(spread) == 1 else joined(spread)
+
+
+def _unlike(one: Path, its: Unit, other: Path, others: Unit) -> str:
+    return f"{one} tells of {its.whole}, and {other} of {others.whole}: give recordings of one kind"
 
 
 def recordings_in(folder: Path) -> list[Path]:

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from capture.builder import META, SECOND, CaptureBuilder, allocations, frame
 from click.testing import CliRunner
-from weft_command import assert_one_line, run_weft
 
 from weft.capture import Capture, CaptureWriter
 from weft.cli.report import report
@@ -226,10 +225,3 @@ def test_allocations(tmp_path: Path) -> None:
         "malloc": 3_221_225_000,
         "realloc": 1_073_742_000,
     }
-
-
-def test_allocations_are_not_compared_with_times(tmp_path: Path) -> None:
-    """GIVEN a capture of mode alloc THEN weft diff says in one line that it compares times."""
-    path = str(allocations(tmp_path / "x.weft"))
-    run = run_weft("diff", path, path)
-    assert "has allocations, and weft diff compares times" in assert_one_line(run)

@@ -14,6 +14,7 @@ from typing import Final
 from weft.profile.matching import same_files
 from weft.profile.series import Function, Series, Times
 from weft.profile.student import quantile
+from weft.profile.units import Unit
 
 RARE: Final = 0.001  # share of all time; of functions below it nothing can be told
 LEVEL: Final = 0.95
@@ -62,13 +63,16 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Two recordings, or sets of them, compared. `unit_ns`: what the parts are parts of, as time; 0: of samples."""
+    """Two recordings, or sets of them, compared. `whole_weight`: what the parts are parts of, as time or bytes; 0: as
+    samples.
+    """
 
     normalise: Normalise
     level: float
     whole: Change
     rows: list[Row]
-    unit_ns: float
+    unit: Unit
+    whole_weight: float
     comparisons: int  # which the intervals allow for
     from_runs: bool  # whether noise was measured from recording to recording, not within one
     blind: bool  # whether a side does not tell when its samples were taken: its noise is taken for that of sampling
@@ -119,6 +123,7 @@ def compare(before: Series, after: Series, normalise: Normalise, level: float = 
         level,
         whole,
         rows,
+        before.unit,
         unit if normalise is not Normalise.SAMPLES else 0.0,
         len(told),
         from_runs=min(len(before.whole), len(after.whole)) > 1 and not (before.ordered or after.ordered),

@@ -1,4 +1,4 @@
-"""How the time of a recording is spread over its length: what tells news from noise."""
+"""How the time of a recording, or the memory, is spread over its length: what tells news from noise."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Final
 from weft.capture import Capture
 from weft.profile.tables import ACTIVE, Profile
 from weft.profile.transform import walk
+from weft.profile.units import BYTES, TIME, Unit
 from weft.sample import Frame, State
 
 BLOCKS: Final = 20  # of a recording; an even number
 
 Function = tuple[str, str]  # name and file: lines move from one version of a program to the next
-Times = dict[Function, list[int]]  # ns in each block
+Times = dict[Function, list[int]]  # ns, or bytes, in each block
 
 
 def by_name(frame: Frame) -> Function:
@@ -24,7 +25,8 @@ def by_name(frame: Frame) -> Function:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The time of each function in each block, in ns. A block is a stretch of one recording, or a whole recording.
+    """The time of each function in each block, in ns, or its bytes. A block is a stretch of one recording, or a whole
+    one.
 
     Blocks of one recording are of equal length, in the order of time.
     """
@@ -36,6 +38,7 @@ class Series:
     recordings: list[float]  # how much of a recording each block is
     samples: float  # of equal weight that would say as much about the whole
     ordered: bool  # whether the blocks are stretches of one recording
+    unit: Unit = TIME
 
 
 def series_of(capture: Capture, profile: Profile) -> Series:
@@ -65,6 +68,7 @@ def series_of(capture: Capture, profile: Profile) -> Series:
         [1 / count] * count,
         _samples(profile),
         ordered=count > 1,
+        unit=profile.unit,
     )
 
 
@@ -83,6 +87,7 @@ def joined(recordings: Sequence[Series]) -> Series:
         [1.0] * len(recordings),
         sum(series.samples for series in recordings),
         ordered=False,
+        unit=recordings[0].unit,
     )
 
 
@@ -94,7 +99,9 @@ def _by_node(profile: Profile) -> list[int]:
 
 
 def _by_block(capture: Capture, profile: Profile) -> list[list[int]]:
-    """The time of each stack in each block. A run that lasts over several counts in each for its part."""
+    """The time of each stack in each block. A run that lasts over several counts in each for its part; an allocation is
+    asked for at once.
+    """
     times = [[0] * len(profile.stacks) for _ in range(BLOCKS)]
     start_ns, length_ns = capture.start_ns, max(1, profile.duration_ns)
     shown = frozenset(State) if profile.idle else frozenset(ACTIVE)
@@ -104,7 +111,7 @@ def _by_block(capture: Capture, profile: Profile) -> list[list[int]]:
         return min(BLOCKS - 1, max(0, (at_ns - start_ns) * BLOCKS // length_ns))
 
     def add(at_ns: int, weight_ns: int, node: int) -> None:
-        first, last = block_of(at_ns - weight_ns), block_of(at_ns)
+        first, last = block_of(at_ns - (weight_ns if profile.unit is TIME else 0)), block_of(at_ns)
         while first < last:
             part_ns = min(weight_ns, max(0, start_ns + (first + 1) * length_ns // BLOCKS - (at_ns - weight_ns)))
             times[first][node] += part_ns
@@ -139,6 +146,12 @@ def _outermost(profile: Profile, names: Sequence[Function]) -> bytearray:
 
 
 def _samples(profile: Profile) -> float:
-    """Kish's effective number: samples that weigh differently tell as much as fewer of equal weight."""
-    squares = sum(total.weight_ns**2 / max(1, total.ticks) for total in profile.totals)
+    """Kish's effective number: samples that weigh differently tell as much as fewer of equal weight.
+
+    A sampled allocation stands for as many of its size as come to bytes_a_sample, and a larger one for itself.
+    """
+    squares = 0.0
+    for total in profile.totals:
+        most = total.weight_ns / profile.bytes_a_sample if profile.unit is BYTES else total.ticks
+        squares += total.weight_ns**2 / max(1, min(total.ticks, most))
     return profile.weight_ns**2 / squares if squares else 0.0

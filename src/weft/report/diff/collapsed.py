@@ -8,11 +8,12 @@ from weft.export.collapsed import LONGEST, MOST_FRAMES
 from weft.profile.difference import Normalise
 from weft.profile.names import ELIDED_FRAMES, NO_FRAME, escape, escape_one, short_file
 from weft.profile.transform import ELIDED, paths_within
+from weft.profile.units import BYTES
 from weft.report.diff.content import Comparison
 
 
 def render(comparison: Comparison) -> Iterator[bytes]:
-    """One line a stack: root first, samples before and after. Those before are scaled as the normalisation says."""
+    """One line a stack: root first, samples (or bytes) before and after; before, scaled as the normalisation says."""
     merged = comparison.merged
     scale = _scale(comparison)
     labels = {
@@ -20,7 +21,7 @@ def render(comparison: Comparison) -> Iterator[bytes]:
         for number, (function, file) in enumerate(merged.functions)
     }
     labels[ELIDED] = ELIDED_FRAMES
-    before, after = merged.ticks
+    before, after = merged.weight_ns if comparison.before.unit is BYTES else merged.ticks
     shown = [node for node in range(len(merged.stacks)) if before[node] or after[node]]
     paths = paths_within(merged.stacks, shown, MOST_FRAMES, LONGEST)
     for node in shown:
@@ -33,7 +34,9 @@ def _scale(comparison: Comparison) -> float:
     sides = comparison.before.profiles, comparison.after.profiles
     match comparison.difference.normalise:
         case Normalise.SAMPLES:
-            ours, theirs = (sum(profile.ticks for profile in side) for side in sides)
+            ours, theirs = (
+                sum(profile.weight_ns if profile.unit is BYTES else profile.ticks for profile in side) for side in sides
+            )
         case Normalise.TIME:
             ours, theirs = (sum(profile.duration_ns for profile in side) for side in sides)
         case Normalise.NONE:

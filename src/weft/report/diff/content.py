@@ -11,7 +11,7 @@ from weft.profile.merged import Merged
 from weft.profile.names import escape, short_file
 from weft.profile.quality import Account
 from weft.profile.tables import Profile
-from weft.profile.units import amount, duration
+from weft.profile.units import TIME, Unit, amount, duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +22,17 @@ class Side:
     profiles: list[Profile]
     accounts: list[Account]
 
+    @property
+    def unit(self) -> Unit:
+        """What its recordings count, all of them."""
+        return self.profiles[0].unit
+
     def told(self) -> str:
         """What it rests on, in one line."""
         parts = [amount(len(self.profiles), "recording")] if len(self.profiles) > 1 else []
-        parts.append(amount(sum(profile.ticks for profile in self.profiles), "sample"))
-        parts.append(f"{duration(sum(profile.weight_ns for profile in self.profiles))} of thread time")
+        parts.append(amount(sum(profile.ticks for profile in self.profiles), self.unit.tick))
+        weight = self.unit.text(sum(profile.weight_ns for profile in self.profiles))
+        parts.append(f"{weight} {'of thread time' if self.unit is TIME else 'asked for'}")
         parts.append(f"recorded in {duration(sum(profile.duration_ns for profile in self.profiles))}")
         if lost := sum(account.lost_count for account in self.accounts):
             parts.append(f"{amount(lost, 'sample')} lost")
@@ -50,7 +56,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Functions whose time has certainly changed, the largest change first; `kind`: own or total."""
+    """Functions whose time or memory has certainly changed, the largest change first; `kind`: own or total."""
 
     title: str
     kind: str
@@ -59,13 +65,19 @@ class Section:
 
 def sections(difference: Difference) -> list[Section]:
     """What is news; a section without rows is left out."""
+    more, less = _more_and_less(difference)
+    itself = "by their own time" if difference.unit is TIME else "by themselves"
     found = [
-        Section("Slower by their own time", "own", difference.slower("own")),
-        Section("Faster by their own time", "own", difference.faster("own")),
-        Section("Slower with all that they call", "total", difference.slower("total")),
-        Section("Faster with all that they call", "total", difference.faster("total")),
+        Section(f"{more} {itself}", "own", difference.slower("own")),
+        Section(f"{less} {itself}", "own", difference.faster("own")),
+        Section(f"{more} with all that they call", "total", difference.slower("total")),
+        Section(f"{less} with all that they call", "total", difference.faster("total")),
     ]
     return [section for section in found if section.rows]
+
+
+def _more_and_less(difference: Difference) -> tuple[str, str]:
+    return ("Slower", "Faster") if difference.unit is TIME else ("More memory", "Less memory")
 
 
 def headline(difference: Difference) -> str:
@@ -74,7 +86,7 @@ def headline(difference: Difference) -> str:
     if difference.normalise is not Normalise.SAMPLES and difference.whole.is_news:
         word = "more" if difference.whole.change > 0 else "less"
         return (
-            f"All together takes {word} time: {figure(difference, difference.whole.before)} before, "
+            f"All together takes {word} {difference.unit.whole}: {figure(difference, difference.whole.before)} before, "
             f"{figure(difference, difference.whole.after)} after, {signed(difference.whole.change)} "
             f"({interval(difference.whole)}) {certain}"
         )
@@ -82,17 +94,20 @@ def headline(difference: Difference) -> str:
     faster = {(row.function, row.file) for kind in ("own", "total") for row in difference.faster(kind)}
     if not slower and not faster:
         return f"No change that is more than noise, {certain}"
-    return f"{amount(len(slower), 'function')} slower, {len(faster):,} faster, {certain}"
+    more, less = (word.lower() for word in _more_and_less(difference))
+    with_ = "" if difference.unit is TIME else "with "
+    return f"{amount(len(slower), 'function')} {with_}{more}, {len(faster):,} {with_}{less}, {certain}"
 
 
 def notes(difference: Difference) -> Iterator[str]:
     """How the figures are to be read."""
     if difference.normalise is Normalise.SAMPLES:
-        yield "Figures are shares of all samples: where one function takes more, all others take less"
-    elif difference.normalise is Normalise.TIME:
-        yield "Figures are time for each second of recording; changes are parts of all time before"
+        of = "samples" if difference.unit is TIME else "memory that was asked for"
+        yield f"Figures are shares of all {of}: where one function takes more, all others take less"
     else:
-        yield "Figures are times of one recording; changes are parts of all time before"
+        whole = difference.unit.whole
+        figures_are = f"{whole} for each second" if difference.normalise is Normalise.TIME else f"the {whole}"
+        yield f"Figures are {figures_are} of a recording; changes are parts of all {whole} before"
     yield (
         f"All intervals hold at once ({amount(difference.comparisons, 'comparison')}); noise is measured "
         + ("from recording to recording" if difference.from_runs else "within each recording")
@@ -136,8 +151,8 @@ def figure(difference: Difference, part: float) -> str:
     """A value as the normalisation has it: 12.1 %, 340 ms, 21.0 ms/s."""
     if difference.normalise is Normalise.SAMPLES:
         return percent(part)
-    time = duration(round(part * difference.unit_ns))
-    return time + "/s" if difference.normalise is Normalise.TIME else time
+    weight = difference.unit.text(round(part * difference.whole_weight))
+    return weight + "/s" if difference.normalise is Normalise.TIME else weight
 
 
 def interval(change: Change) -> str:

@@ -55,8 +55,9 @@ def _data(comparison: Comparison) -> dict[str, Any]:
         "headline": headline(difference),
         "notes": list(notes(difference)),
         "closing": list(closing(comparison)),
-        "unit": {Normalise.SAMPLES: "", Normalise.TIME: "ns/s", Normalise.NONE: "ns"}[difference.normalise],
-        "whole": difference.unit_ns,
+        "unit": "" if difference.normalise is Normalise.SAMPLES else difference.unit.name,
+        "per": "/s" if difference.normalise is Normalise.TIME else "",
+        "whole": difference.whole_weight,
         "functions": {
             "name": [_name(name) for name, _ in functions],
             "file": [_name(short_file(file)) if file else "" for _, file in functions],

@@ -1,4 +1,4 @@
-// The difference: a flame graph whose widths are the time of one side, and whose colours tell what has changed.
+// The difference: a flame graph whose widths are the time, or memory, of one side, and whose colours tell what has changed.
 // Stacks are columns in which callers come before what they call, so every walk is a loop: no stack is too deep.
 
 "use strict";
@@ -70,12 +70,13 @@ const signed = (part) => `${part < 0 ? "-" : "+"}${(100 * Math.abs(part)).toFixe
 
 function figure(part) {
   if (data.unit === "") return percent(part);
+  const [step, ...units] = data.unit === "ns" ? [1000, "ns", "µs", "ms", "s"] : [1024, "B", "KiB", "MiB", "GiB"];
   let value = part * data.whole;
-  for (const unit of ["ns", "µs", "ms"]) {
-    if (value < 1000) return `${Number(value.toPrecision(3))} ${unit}${data.unit.slice(2)}`;
-    value /= 1000;
+  while (value >= step && units.length > 1) {
+    value /= step;
+    units.shift();
   }
-  return `${Number(value.toPrecision(3))} s${data.unit.slice(2)}`;
+  return `${Number(value.toPrecision(3))} ${units[0]}${data.per}`;
 }
 
 const canvas = $("graph");
