@@ -48,13 +48,13 @@ CHARTS = (
 )
 
 
-def draw(row: Row, folder: Path, number: int) -> list[tuple[str, Path]]:
-    """The charts of the row of this number: titles, and the files that were written."""
+def draw(row: Row, folder: Path, name: str) -> list[tuple[str, Path]]:
+    """The charts of a row: titles, and the files that were written, whose names begin with `name`."""
     drawn: list[tuple[str, Path]] = []
     for chart in CHARTS:
         shown = {name: chart.values(of[chart.measure]) for name, of in row.measured.items() if of.get(chart.measure)}
         if len(shown) > 1:
-            path = folder / f"{number}-{len(drawn) + 1}.svg"
+            path = folder / f"{name}-{len(drawn) + 1}.svg"
             _write_bars(chart.title, shown, path)
             drawn.append((chart.title, path))
     return drawn

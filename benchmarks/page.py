@@ -9,7 +9,6 @@ import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from itertools import count
 from pathlib import Path
 from statistics import median
 
@@ -95,14 +94,14 @@ def write(sections: Mapping[str, Section]) -> None:
     (FOLDER / "results.json").write_text(
         json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n", "utf-8"
     )
-    parts, number, machine = [HEAD], count(1), None
-    for section in sections.values():
+    parts, machine = [HEAD], None
+    for name, section in sections.items():
         if section.machine != machine:
             machine = section.machine
             parts.append(machine.markdown())
-        parts += [_table(row, next(number)) for row in section.rows]
-        for name, text in (page for row in section.rows for page in row.pages.items()):
-            (FOLDER / name).write_text(text, "utf-8")
+        parts += [_table(row, f"{name}-{number}") for number, row in enumerate(section.rows, 1)]
+        for file, text in (page for row in section.rows for page in row.pages.items()):
+            (FOLDER / file).write_text(text, "utf-8")
     (FOLDER / "README.md").write_text("\n".join(parts), "utf-8")
 
 
@@ -112,8 +111,8 @@ def _data(row: Row) -> dict[str, object]:
     return data
 
 
-def _table(row: Row, number: int) -> str:
-    images = [f"![{title}: {row.title}]({path.name})" for title, path in draw(row, FOLDER, number)]
+def _table(row: Row, name: str) -> str:
+    images = [f"![{title}: {row.title}]({path.name})" for title, path in draw(row, FOLDER, name)]
     return "\n".join([row.markdown(), *(f"{image}\n" for image in images)])
 
 

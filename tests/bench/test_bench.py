@@ -13,7 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from running import TARGETS
 
-from benchmarks import history
+from benchmarks import history, page
 from benchmarks.charts import draw
 from benchmarks.cost import marginal_us
 from benchmarks.peers import Austin, Peer, PeerFailedError, PySpy, Recording, Run, Tachyon, Told, Weft, places
@@ -131,7 +131,7 @@ def test_the_charts(tmp_path: Path) -> None:
     row.add("weft ptrace", ["1"], {"slowed": [0.02, 0.03, 0.04]})
     row.add("py-spy", ["1"], {"slowed": [0.5]})
     row.add("austin", ["1"], {"marginal_cpu_us": [40.0]})
-    ((title, path),) = draw(row, tmp_path, 3)
+    ((title, path),) = draw(row, tmp_path, "cost-1")
     assert title == "Slow-down of the program, %"
     texts = {text.strip() for text in ElementTree.parse(path).getroot().itertext()}
     assert {title, "weft ptrace", "3", "py-spy", "50"} <= texts
@@ -162,3 +162,29 @@ def test_the_history() -> None:
     ]  # fmt: skip
     assert history.told([first, second], ["samples"]).splitlines()[1:] == [f"  today  {'abc':<20}          9000"]
     assert not history.told([first, second], ["nothing"])
+
+
+def test_a_row_alone_takes_the_place_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a page of two rows of one run WHEN one is measured again THEN the other is kept, and each names its run."""
+    monkeypatch.setattr(page, "FOLDER", tmp_path)
+    assert page.kept() == {}
+
+    def section(date: str, *rows: Row) -> page.Section:
+        return page.Section(
+            page.Machine("a CPU", 2, "6.1", date, "abc", "python -m benchmarks", 0.5, ["weft 1"]), [*rows]
+        )
+
+    old, new, other = Row("Cost", ["CPU"]), Row("Cost", ["CPU"]), Row("Growth", ["CPU"])
+    for row, figure in ((old, 40.0), (new, 30.0), (other, 7.0)):
+        for peer in ("weft", "py-spy"):
+            row.add(peer, [f"{figure} us"], {"marginal_cpu_us": [figure]})
+    other.pages["more.md"] = "more"
+    page.write({"cost": section("Monday", old), "growth": section("Monday", other)})
+    page.write(page.kept() | {"cost": section("Tuesday", new)})
+    told = (tmp_path / "README.md").read_text()
+    assert "40.0 us" not in told
+    places = [told.index(text) for text in ("Measured Tuesday", "| 30.0 us |", "Measured Monday", "| 7.0 us |")]
+    assert places == sorted(places)
+    assert {file.name for file in tmp_path.iterdir()} == {
+        "README.md", "results.json", "more.md", "cost-1-1.svg", "growth-1-1.svg"
+    }  # fmt: skip
