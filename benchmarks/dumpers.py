@@ -13,6 +13,7 @@ from benchmarks.install import program
 from benchmarks.peers import PeerFailedError
 
 PYTHON, NATIVE, OTHER = "python", "native", "other"
+NAMELESS = "?"
 LIMIT_S = 120
 
 
@@ -40,7 +41,7 @@ def plain(kind: str, name: str) -> Place:
     if cython:
         return Place(NATIVE, cython[1])
     if re.fullmatch(r"\?+|0x[0-9a-f]+|fun_[0-9a-f]+", name):
-        return Place(NATIVE, "?")
+        return Place(NATIVE, NAMELESS)
     name = re.sub(r"^(__GI_)?(__libc_)?_*", "", name)
     return Place(NATIVE, re.sub(r"^start_main_impl$", "start_main", name))
 

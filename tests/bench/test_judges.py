@@ -128,6 +128,10 @@ def test_wrong_stacks() -> None:
     invented = compare(stack("Main", "module", "top", "Sorted", "ListSort", "Other", "key", "leaf", "Read"), BY_GDB)
     assert invented.unknown == stack("Other")
     assert not invented.misplaced
+    nameless = Place(NATIVE, "?")
+    no_name = compare([*BY_GDB, nameless], [nameless, *BY_GDB])
+    assert no_name.unknown == [nameless]
+    assert not no_name.misplaced
 
 
 def test_another_greenlets_stack() -> None:
