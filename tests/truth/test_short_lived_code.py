@@ -38,7 +38,7 @@ def test_short_lived_code(
     """GIVEN thousands of functions a second that live for as long as they are called THEN each has its own name, file
     and line, and the caller that it can have."""
     target = start_target(interpreter, "short_lived_code.py", 200)
-    capture = record(target.pid, tmp_path, rate_hz=2000, seconds=1, samples=4 * ENOUGH, collector=collector)
+    capture = record(target.pid, tmp_path, rate_hz=2000, seconds=1, samples=10 * ENOUGH, collector=collector)
     seen = 0
     faults = {}
     files = set()
