@@ -85,14 +85,14 @@ def test_it_knows_how_little_a_sample_tells(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can load BPF programs")
 def test_a_function_that_asks_for_twice_as_much(tmp_path: Path) -> None:
-    """GIVEN two versions of a program, in one of which a function asks for 150 MB more WHEN each was recorded three
+    """GIVEN two versions of a program, in one of which a function asks for 150 MB more WHEN each was recorded five
     times THEN that is told, with an interval that holds it. A recording of time is of another kind."""
     script = tmp_path / "program.py"
     script.write_text(SCRIPT)
     folders = [tmp_path / "old", tmp_path / "new"]
     for factor, folder in enumerate(folders, 1):
         folder.mkdir()
-        for number in range(3):
+        for number in range(5):
             command = [sys.executable, script, factor]
             run = run_weft("record", "--mode", "alloc", "-o", folder / f"{number}.weft", "--", *command)
             assert run.returncode == 0, run.stderr
