@@ -42,7 +42,7 @@ from weft.target.process import Process
 _BATCH_WAIT = 0.25  # seconds
 _SEARCH_WAIT = 0.005  # while a process may become a Python program
 _MAPPINGS_PERIOD = 1.0  # seconds between looks for newly mapped libraries
-_TABLES_TIME = 0.1  # seconds for unwind tables before the first sample; those of large libraries come later
+_TABLES_TIME = 0.1  # seconds of CPU time for unwind tables before the first sample; those of large libraries come later
 _MAX_BATCHES_BEHIND = 8  # batches written in one go before anything else is looked at
 
 

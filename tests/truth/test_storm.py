@@ -45,7 +45,10 @@ def assert_legal(interpreter: Interpreter, capture: Path, *losses: str) -> dict[
     return account
 
 
-@pytest.mark.parametrize("collector", [Collector.PTRACE, Collector.PEEK, Collector.BPF])
+# The kernel takes 5,000 stacks a second whatever else runs; what empties the ring needs a CPU for them.
+@pytest.mark.parametrize(
+    "collector", [Collector.PTRACE, Collector.PEEK, pytest.param(Collector.BPF, marks=pytest.mark.serial)]
+)
 def test_read_while_they_wait(
     interpreter: Interpreter, start_target: StartTarget, tmp_path: Path, collector: Collector
 ) -> None:
