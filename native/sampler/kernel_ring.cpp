@@ -3,6 +3,7 @@
 #include <linux/bpf.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <system_error>
@@ -22,7 +23,7 @@ std::uint64_t length_of(std::uint32_t header) { return header & ~(BPF_RINGBUF_BU
 KernelRing::KernelRing(int descriptor, std::size_t size) : size_(size) {
     const std::size_t page = page_size();
     consumer_ = mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-    producer_ = mmap(nullptr, page + 2 * size, PROT_READ, MAP_SHARED, descriptor, static_cast<off_t>(page));
+    producer_ = mmap(nullptr, page + size, PROT_READ, MAP_SHARED, descriptor, static_cast<off_t>(page));
     if (consumer_ == MAP_FAILED || producer_ == MAP_FAILED) {
         throw std::system_error(errno, std::generic_category(), "mmap of a BPF ring");
     }
@@ -30,7 +31,7 @@ KernelRing::KernelRing(int descriptor, std::size_t size) : size_(size) {
 
 KernelRing::~KernelRing() {
     munmap(consumer_, page_size());
-    munmap(producer_, page_size() + 2 * size_);
+    munmap(producer_, page_size() + size_);
 }
 
 std::uint64_t KernelRing::end() const {
@@ -39,22 +40,32 @@ std::uint64_t KernelRing::end() const {
 
 void KernelRing::take(std::uint64_t end, const std::function<void(std::span<const std::byte>)>& on_record) {
     const std::atomic_ref consumed(*static_cast<std::uint64_t*>(consumer_));
-    const auto* ring = static_cast<const std::byte*>(producer_) + page_size();
     std::uint64_t at = consumed.load(std::memory_order_relaxed);
     while (at < end) {
-        const std::byte* record = ring + (at & (size_ - 1));
-        const std::uint32_t header = std::atomic_ref(*reinterpret_cast<std::uint32_t*>(const_cast<std::byte*>(record)))
-                                         .load(std::memory_order_acquire);
+        auto* word = reinterpret_cast<std::uint32_t*>(ring() + (at & (size_ - 1)));  // in one piece: all are aligned
+        const std::uint32_t header = std::atomic_ref(*word).load(std::memory_order_acquire);
         if ((header & BPF_RINGBUF_BUSY_BIT) != 0) {
             return;  // it is being written
         }
         const std::uint64_t length = length_of(header);
         if ((header & BPF_RINGBUF_DISCARD_BIT) == 0) {
-            on_record({record + kHeader, length});
+            on_record(record_at(at + kHeader, length));
         }
         at += (kHeader + length + 7) & ~std::uint64_t{7};
         consumed.store(at, std::memory_order_release);
     }
+}
+
+std::byte* KernelRing::ring() const { return static_cast<std::byte*>(producer_) + page_size(); }
+
+std::span<const std::byte> KernelRing::record_at(std::uint64_t at, std::uint64_t length) {
+    const std::uint64_t begin = at & (size_ - 1);
+    if (begin + length <= size_) {
+        return {ring() + begin, length};
+    }
+    joined_.assign(ring() + begin, ring() + size_);
+    joined_.insert(joined_.end(), ring(), ring() + std::min(length - joined_.size(), begin));
+    return joined_;
 }
 
 }  // namespace weft

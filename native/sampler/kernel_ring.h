@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <vector>
 
 namespace weft {
 
@@ -23,9 +24,14 @@ class KernelRing {
     void take(std::uint64_t end, const std::function<void(std::span<const std::byte>)>& on_record);
 
    private:
+    std::byte* ring() const;
+    std::span<const std::byte> record_at(std::uint64_t at, std::uint64_t length);
+
     std::size_t size_;
     void* consumer_ = nullptr;  // one page: how far we have come
-    void* producer_ = nullptr;  // one page: how far the kernel has come; and the ring, twice, so that no record is cut
+    void* producer_ = nullptr;  // one page: how far the kernel has come; and the ring
+    std::vector<std::byte> joined_;  // a record that goes over the ring's end. The ring can be mapped twice against that,
+                                     // one behind the other, but then weighs twice among what is resident.
 };
 
 }  // namespace weft

@@ -46,9 +46,9 @@ class Maps:
         first, pages, rows, rules = table.for_kernel()
         assert place[:2] == (first, len(pages) // 4 - 1)
         for held, begin, wanted, size in (
-            (self.pages.mapped(), place[2], pages, 4),
-            (self.rows.mapped(), place[3], rows, 4),
-            (self.rules.mapped(), place[4], rules, RULE),
+            (self.pages[bytes(4)], place[2], pages, 4),
+            (self.rows[bytes(4)], place[3], rows, 4),
+            (self.rules[bytes(4)], place[4], rules, RULE),
         ):
             assert held[begin * size : begin * size + len(wanted)] == wanted
         return True

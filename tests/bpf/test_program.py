@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import struct
 import subprocess
@@ -264,10 +265,16 @@ def test_entries_of_maps() -> None:
 
 @root_only
 def test_memory_of_maps() -> None:
-    """THEN what is written through an array's memory is read by its key, and the other way round."""
+    """THEN what is written through an array's memory is read by its key, and nothing beside it is touched."""
     array = Map(MapKind.ARRAY, 4, 16, 300, 1 << 10)
-    with array.mapped() as memory:
-        memory[16 * 299 : 16 * 300] = bytes(range(16))
-        assert array[struct.pack("<I", 299)] == bytes(range(16))
-        array[bytes(4)] = b"x" * 16
-        assert memory[:16] == b"x" * 16
+    array[struct.pack("<I", 255)] = array[struct.pack("<I", 257)] = b"x" * 16
+    array.write(16 * 256, bytes(range(16)))  # where a page begins
+    array.write(16 * 299 + 4, b"abc")
+    array.write(16 * 255 + 8, b"y" * 8 + b"z" * 3)  # over its end
+    array.write(16 * 300, b"")
+    assert array[struct.pack("<I", 255)] == b"x" * 8 + b"y" * 8
+    assert array[struct.pack("<I", 256)] == b"zzz" + bytes(range(3, 16))
+    assert array[struct.pack("<I", 257)] == b"x" * 16
+    assert array[struct.pack("<I", 299)] == b"\0\0\0\0abc".ljust(16, b"\0")
+    with pytest.raises(OSError, match="Invalid argument"):
+        array.write(2 * mmap.PAGESIZE, b"beyond")

@@ -1,11 +1,14 @@
 // Tests of what Python does not see: reading ahead, code objects, interning, the timeline's accounts, ticks, holds, limits.
 // test_units.py compiles and runs this under UndefinedBehaviorSanitizer.
+#include <linux/bpf.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <random>
@@ -16,6 +19,7 @@
 #include "memory/read_ahead.h"
 #include "sampler/cpu_clock.h"
 #include "sampler/holds.h"
+#include "sampler/kernel_ring.h"
 #include "sampler/proc.h"
 #include "sampler/python_target.h"
 #include "sampler/stacks.h"
@@ -730,6 +734,82 @@ void holds_tell_percentiles() {
     CHECK(longest.percentile_ns(50) == 1'000'250);  // longer ones than a millisecond count as one
 }
 
+// ---- KernelRing, over a file that has the pages of the kernel's ring in their order: consumer, producer, the ring
+
+class MadeRing {
+   public:
+    static constexpr std::size_t kSize = 4096;
+
+    MadeRing() {
+        CHECK(ftruncate(file(), 2 * 4096 + kSize) == 0);
+        memory_ = static_cast<char*>(mmap(nullptr, 2 * 4096 + kSize, PROT_READ | PROT_WRITE, MAP_SHARED, file(), 0));
+    }
+    ~MadeRing() {
+        munmap(memory_, 2 * 4096 + kSize);
+        std::fclose(file_);
+    }
+    MadeRing(const MadeRing&) = delete;
+    MadeRing& operator=(const MadeRing&) = delete;
+
+    int file() const { return fileno(file_); }
+
+    // As the kernel writes it, byte by byte and over the ring's end.
+    void add(const std::vector<unsigned char>& record, std::uint32_t flags = 0) {
+        const std::uint32_t header[2] = {static_cast<std::uint32_t>(record.size()) | flags, 0};
+        std::memcpy(ring() + end_ % kSize, header, sizeof header);
+        for (std::size_t i = 0; i < record.size(); ++i) {
+            ring()[(end_ + sizeof header + i) % kSize] = static_cast<char>(record[i]);
+        }
+        end_ += (sizeof header + record.size() + 7) & ~std::size_t{7};
+        std::memcpy(memory_ + 4096, &end_, sizeof end_);
+    }
+
+    std::uint64_t consumed() const {
+        std::uint64_t at = 0;
+        std::memcpy(&at, memory_, sizeof at);
+        return at;
+    }
+
+   private:
+    char* ring() { return memory_ + 2 * 4096; }
+
+    std::FILE* file_ = std::tmpfile();
+    char* memory_ = nullptr;
+    std::uint64_t end_ = 0;
+};
+
+// GIVEN records of all lengths, so that they go over the ring's end at many places, THEN each comes back as it was.
+void kernel_ring_joins_records() {
+    MadeRing made;
+    KernelRing ring(made.file(), MadeRing::kSize);
+    std::mt19937 random(1);
+    for (int round = 0; round < 3000; ++round) {
+        std::vector<std::vector<unsigned char>> wanted;
+        for (int i = 0; i < 3; ++i) {
+            std::vector<unsigned char> record(random() % 1300);
+            for (unsigned char& byte : record) {
+                byte = static_cast<unsigned char>(random());
+            }
+            const bool is_discarded = random() % 8 == 0;
+            made.add(record, is_discarded ? BPF_RINGBUF_DISCARD_BIT : 0);
+            if (!is_discarded) {
+                wanted.push_back(record);
+            }
+        }
+        std::vector<std::vector<unsigned char>> told;
+        const std::uint64_t end = ring.end();
+        ring.take(end, [&](std::span<const std::byte> record) {
+            const auto* begin = reinterpret_cast<const unsigned char*>(record.data());
+            told.emplace_back(begin, begin + record.size());
+        });
+        CHECK(told == wanted);
+        CHECK(made.consumed() == end);
+    }
+    made.add(std::vector<unsigned char>(8), BPF_RINGBUF_BUSY_BIT);
+    ring.take(ring.end(), [](std::span<const std::byte>) { CHECK(false); });
+    CHECK(made.consumed() < ring.end());
+}
+
 }  // namespace
 
 int main() {
@@ -753,6 +833,7 @@ int main() {
     timeline_leaves_holds_out();
     timeline_adds_up_at_random();
     holds_tell_percentiles();
+    kernel_ring_joins_records();
     if (g_failures == 0) {
         std::puts("all hold");
     }

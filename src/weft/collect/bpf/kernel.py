@@ -10,6 +10,7 @@ import os
 import struct
 from collections.abc import Sequence
 from enum import IntEnum
+from functools import cached_property
 from pathlib import Path
 
 from weft.errors import CollectorError
@@ -89,9 +90,14 @@ class Map(File):
         self.descriptor = _bpf(_MAP_CREATE, struct.pack("<5I", kind, key, value, entries, flags))
         self._key = ctypes.create_string_buffer(max(1, key))
         copies = possible_cpus() if kind is MapKind.PER_CPU_ARRAY else 1
-        self._value = ctypes.create_string_buffer(max(1, (value + 7) // 8 * 8 * copies))
+        self._value_size = max(1, (value + 7) // 8 * 8 * copies)
         self._flags = flags
         self.bytes = value * entries if kind is not MapKind.RING else entries
+
+    @cached_property
+    def _value(self) -> ctypes.Array[ctypes.c_char]:
+        """Where values go in and out: 16 MB of an array that write() fills, and that is not read."""
+        return ctypes.create_string_buffer(self._value_size)
 
     def _entry(self, key: bytes) -> bytes:
         self._key.raw = key
@@ -108,16 +114,19 @@ class Map(File):
         return self._value.raw
 
     def __setitem__(self, key: bytes, value: bytes) -> None:
-        self._value.raw = value.ljust(len(self._value), b"\0")
+        self._value.raw = value.ljust(self._value_size, b"\0")
         _bpf(_MAP_UPDATE, self._entry(key))
 
     def __delitem__(self, key: bytes) -> None:
         _bpf(_MAP_DELETE, self._entry(key)[:16])  # it takes no value
 
-    def mapped(self) -> mmap.mmap:
-        """Return the memory of an array that is MMAPABLE."""
-        size = -(-self.bytes // mmap.PAGESIZE) * mmap.PAGESIZE
-        return mmap.mmap(self.descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+    def write(self, at: int, data: bytes) -> None:
+        """Overwrite some bytes of an array that is MMAPABLE. What is mapped of it is resident, so that is no more."""
+        begin = at // mmap.PAGESIZE * mmap.PAGESIZE
+        end = -(-(at + len(data)) // mmap.PAGESIZE) * mmap.PAGESIZE
+        if data:
+            with mmap.mmap(self.descriptor, end - begin, offset=begin) as memory:
+                memory[at - begin : at - begin + len(data)] = data
 
 
 def wait_for_programs() -> bool:

@@ -26,9 +26,9 @@ class KernelTables:
 
     def __init__(self, tables: Map, pages: Map, rows: Map, rules: Map, caches: Map) -> None:
         self._tables = tables
-        self._pages = pages.mapped()
-        self._rows = rows.mapped()
-        self._rules = rules.mapped()
+        self._pages = pages
+        self._rows = rows
+        self._rules = rules
         self._rule_bytes = rules.bytes // _native.BPF_RULES
         self._caches = caches
         self._loaded: set[int] = set()
@@ -61,9 +61,9 @@ class KernelTables:
             return False
         _, page, row, rule = self._next
         self._next = tuple(begin + size for begin, size in zip(self._next, sizes, strict=True))
-        self._pages[page * 4 : page * 4 + len(pages)] = pages
-        self._rows[row * 4 : row * 4 + len(rows)] = rows
-        self._rules[rule * self._rule_bytes : rule * self._rule_bytes + len(rules)] = rules
+        self._pages.write(page * 4, pages)
+        self._rows.write(row * 4, rows)
+        self._rules.write(rule * self._rule_bytes, rules)
         place = struct.pack("<6I", first, sizes[1] - 1, page, row, rule, 0)
         self._tables[struct.pack("<I", table.number)] = place
         self._loaded.add(table.number)
