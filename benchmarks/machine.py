@@ -4,7 +4,8 @@
 
 20 Python programs each compute for half a millisecond of every ten. Of each recorder is told, once it has begun: its
 CPU time, of all its threads and children, in percent of one core; the time of its programs in the kernel (weft), which
-is no process's; the most memory that was resident at one time. As root; perf is Debian's linux-perf.
+is no process's; the most memory that was resident at one time, and what its maps take of the kernel's. As root; perf is
+Debian's linux-perf.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class Cost:
     kernel_s: float
     runs: int
     most_resident: int
+    maps: int
 
 
 def _tree(pid: int) -> list[int]:
@@ -61,7 +63,7 @@ def _tree(pid: int) -> list[int]:
 
 
 def _cost(pid: int) -> Cost:
-    cost = Cost(0.0, 0.0, 0, 0)
+    cost = Cost(0.0, 0.0, 0, 0, 0)
     for each in _tree(pid):
         stat = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
         cost.cpu_s += sum(map(int, stat[11:15])) / _TICKS  # its own, and of children that have ended
@@ -69,11 +71,12 @@ def _cost(pid: int) -> Cost:
         cost.most_resident += int(re.findall(r"^VmHWM:\s*(\d+)", status, re.MULTILINE)[0]) << 10
     for info in Path(f"/proc/{pid}/fdinfo").iterdir():
         try:
-            told = dict(re.findall(r"^(run_time_ns|run_cnt):\s*(\d+)", info.read_text(), re.MULTILINE))
+            told = dict(re.findall(r"^(run_time_ns|run_cnt|memlock):\s*(\d+)", info.read_text(), re.MULTILINE))
         except OSError:
             continue  # it has been closed
         cost.kernel_s += int(told.get("run_time_ns", 0)) / 1e9
         cost.runs += int(told.get("run_cnt", 0))
+        cost.maps += int(told.get("memlock", 0))
     return cost
 
 
@@ -97,7 +100,7 @@ def _record(name: str, command: Sequence[str], seconds: float) -> None:
     a_run = 1e6 * (after.kernel_s - before.kernel_s) / max(1, after.runs - before.runs)
     print(
         f"{name:34} {cpu:6.2f} % of a core, and {in_kernel:.2f} % in the kernel ({a_run:.1f} us a run); "
-        f"{after.most_resident / 2**20:.0f} MB resident",
+        f"{after.most_resident / 2**20:.0f} MB resident, and {after.maps / 2**20:.0f} MB in the kernel",
         flush=True,
     )
 

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
+from zlib import crc32
 
 import pytest
 from interpreters import CACHE, Interpreter, all_interpreters, missing
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--all-interpreters", action="store_true", help="fail, instead of skip, where a supported Python is missing"
+    )
+    parser.addoption(
+        "--by-turns",
+        action="store_true",
+        help="of tests that have an interpreter and other parameters: each interpreter, with one choice of the others",
     )
 
 
@@ -40,6 +46,25 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         absent = {f"missing-{major}.{minor}": (major, minor) for major, minor in missing()}
         matrix = {**present, **absent}
         metafunc.parametrize("interpreter", matrix.values(), ids=matrix.keys(), indirect=True)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With --by-turns: one choice of the other parameters for each interpreter, another for the next."""
+    if not config.getoption("--by-turns"):
+        return
+    tests: dict[str, dict[str, dict[str, pytest.Item]]] = {}  # name -> interpreter -> other parameters -> item
+    for item in items:
+        if (callspec := getattr(item, "callspec", None)) and "interpreter" in callspec.params:
+            name, interpreter = item.nodeid.partition("[")[0], str(callspec.params["interpreter"])
+            others = str({key: value for key, value in callspec.params.items() if key != "interpreter"})
+            tests.setdefault(name, {}).setdefault(interpreter, {})[others] = item
+    left_out = set()
+    for name, by_interpreter in tests.items():
+        first = crc32(name.encode())  # so that one interpreter has other choices in other tests
+        for turn, choices in enumerate(by_interpreter.values(), first):
+            left_out |= {item for at, item in enumerate(choices.values()) if at != turn % len(choices)}
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(scope="session")
