@@ -11,6 +11,7 @@ from weft.errors import MemoryReadError, TargetError
 from weft.target.process import Process
 
 _PERIOD = 0.5  # seconds between looks at a process that has threads without a name
+_RARER = 4  # times, after each look: before a program imports threading, its thread has no name
 _SHARE = 20  # a look may take a twentieth of the time until the next one
 
 
@@ -54,5 +55,5 @@ class ThreadNames:
             names = {}  # the program runs on while its threads are listed: the next look may do better
         took = time.monotonic() - now
         self._next_look = now + max(self._pause, took * _SHARE)
-        self._pause *= 2
+        self._pause *= _RARER
         return {self._unnamed.pop(tid): name for tid, name in names.items() if tid in self._unnamed}
