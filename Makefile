@@ -1,6 +1,7 @@
 # Everything is done in .venv, made by the first `python3` in PATH (or PYTHON=...), and in build/ and .cache/.
 PYTHON ?= python3
 PYTEST_FLAGS ?=
+TURNS := $(if $(FULL),,--by-turns)
 
 BIN := .venv/bin
 # A stamp a step, so that nothing is done twice.
@@ -27,9 +28,9 @@ demo: build  ## record the bundled example and write its flame graph
 	@$(BIN)/weft demo
 
 .PHONY: test
-test: setup  ## everything that tests need (root or sudo helps), then all tests
-	@$(BIN)/pytest -n 2 --dist worksteal -m "not serial" $(PYTEST_FLAGS)
-	@$(BIN)/pytest -m serial $(PYTEST_FLAGS) || [ $$? = 5 ]  # 5: there are none
+test: setup  ## all tests, and what they need (root or sudo helps); FULL=1: of each interpreter with each collector
+	@$(BIN)/pytest -n 3 --dist worksteal -m "not serial" $(TURNS) $(PYTEST_FLAGS)
+	@$(BIN)/pytest -m serial $(TURNS) $(PYTEST_FLAGS) || [ $$? = 5 ]  # 5: there are none
 
 .PHONY: setup
 setup: build $(TESTERS)

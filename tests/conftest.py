@@ -16,6 +16,8 @@ from running import TARGETS, StartTarget, Target, target_env
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+_ANY_VERSION = 3  # of so many interpreters, one runs what is marked so by turns
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -30,6 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "serial: must have the machine to itself; make test runs these last, alone")
+    config.addinivalue_line("markers", "any_version: what it tests is the same with all interpreters, or should be")
 
 
 def pytest_report_header() -> list[str]:
@@ -49,22 +52,28 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With --by-turns: one choice of the other parameters for each interpreter, another for the next."""
+    """With --by-turns: one choice of the other parameters for each interpreter, another for the next.
+
+    Of tests that are marked any_version, every third interpreter.
+    """
     if not config.getoption("--by-turns"):
         return
-    tests: dict[str, dict[str, dict[str, pytest.Item]]] = {}  # name -> interpreter -> other parameters -> item
+    tests: dict[str, dict[str, list[pytest.Item]]] = {}  # name -> interpreter -> a test for each choice of the others
     for item in items:
-        if (callspec := getattr(item, "callspec", None)) and "interpreter" in callspec.params:
-            name, interpreter = item.nodeid.partition("[")[0], str(callspec.params["interpreter"])
-            others = str({key: value for key, value in callspec.params.items() if key != "interpreter"})
-            tests.setdefault(name, {}).setdefault(interpreter, {})[others] = item
-    left_out = set()
+        parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        for name, value in parameters.items():
+            if name == "interpreter" or isinstance(value, Interpreter):
+                choices = tests.setdefault(item.nodeid.partition("[")[0], {})
+                choices.setdefault(getattr(value, "name", str(value)), []).append(item)
+    kept = {id(item) for item in items} - {id(each) for by in tests.values() for them in by.values() for each in them}
     for name, by_interpreter in tests.items():
         first = crc32(name.encode())  # so that one interpreter has other choices in other tests
         for turn, choices in enumerate(by_interpreter.values(), first):
-            left_out |= {item for at, item in enumerate(choices.values()) if at != turn % len(choices)}
-    config.hook.pytest_deselected(items=list(left_out))
-    items[:] = [item for item in items if item not in left_out]
+            step = _ANY_VERSION if choices[0].get_closest_marker("any_version") else 1
+            if turn % step == 0:
+                kept.add(id(choices[turn // step % len(choices)]))
+    config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
+    items[:] = [item for item in items if id(item) in kept]
 
 
 @pytest.fixture(scope="session")

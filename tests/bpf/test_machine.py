@@ -77,6 +77,10 @@ def time_in(path: Path, function: str) -> Counter[int]:
     return times_of(path, lambda kind, name: kind is FrameKind.PYTHON and name == function)
 
 
+def has_python(path: Path, pid: int) -> bool:
+    return times_of(path, lambda kind, _: kind is FrameKind.PYTHON)[pid] > 0
+
+
 def pids_in(path: Path) -> set[int]:
     with Capture(path) as capture:
         return {row.pid for row in capture.processes()}
@@ -102,9 +106,13 @@ def test_every_version(interpreter: Interpreter, start_target: StartTarget, tmp_
     """GIVEN a Python program of any version that nobody has named THEN its Python is found."""
     path = tmp_path / "x.weft"
     target = start_target(interpreter, "steady.py")
-    record_all(path, 4)
-    python = times_of(path, lambda kind, _: kind is FrameKind.PYTHON)
-    assert python[target.pid] > 0
+    with running_weft("record", "-a", "-r", 199, "-o", path) as weft:
+        wait_until(lambda: samples_in(path) > 0 or weft.poll() is not None, "it records")
+        wait_until(lambda: has_python(path, target.pid) or weft.poll() is not None, "its Python is found", 0.3)
+        weft.send_signal(signal.SIGINT)
+        _, errors = weft.communicate()
+    assert weft.returncode == 0, errors.decode()
+    assert has_python(path, target.pid)
 
 
 def test_processes_that_begin_meanwhile(tmp_path: Path) -> None:
