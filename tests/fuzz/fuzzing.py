@@ -50,7 +50,7 @@ class Harness:
         """Compile it."""
         program = folder / Path(self.file).stem
         files = [HERE / self.file, *(NATIVE / source for source in self.sources)]
-        flags = ["-O2", "-g", *SANITIZE, "-I", NATIVE, "-I", BPF, *self.flags]
+        flags = ["-O1", "-gline-tables-only", *SANITIZE, "-I", NATIVE, "-I", BPF, *self.flags]
         if self.kernel:
             flags += ["-I", HOST]
             files.append(folder / "host.o")
