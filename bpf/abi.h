@@ -103,6 +103,8 @@ struct weft_python {
     uint32_t thread_cframe;
     uint32_t frame_previous;
     uint32_t frame_size;
+    uint32_t frame_owner;       // a byte of the frame; WEFT_ABSENT: all are Python frames
+    uint32_t frame_owner_shim;  // of this and above it, frames run no code object
     // Where it stands who holds the GIL: in its own struct, which an interpreter has a pointer to, or (up to 3.11) in a variable.
     uint64_t current_thread;  // address of the pointer to the thread state that holds it; 0: none is known
     uint32_t thread_interp;

@@ -163,6 +163,13 @@ INLINE uint64_t told_word(const struct scratch* scratch, uint32_t at) {
     return *(const uint64_t*)&scratch->bytes[at & (SCRATCH_BYTES - 1)];
 }
 
+// Whether the frame is the one with which an activation begins (3.12 on). Where others have their code object it has None: to read
+// what lies behind that, and where it seems to point to, costs a fault each time.
+INLINE int is_shim(const struct scratch* scratch, const struct weft_python* python, uint32_t at) {
+    return python->frame_owner != WEFT_ABSENT &&
+           scratch->bytes[(at + python->frame_owner) & (SCRATCH_BYTES - 1)] >= python->frame_owner_shim;
+}
+
 static long frame_step(uint32_t index, struct walk* walk) {
     struct scratch* scratch = walk->scratch;
     const struct weft_python* python = &walk->process->python;
@@ -179,7 +186,9 @@ static long frame_step(uint32_t index, struct walk* walk) {
         return 1;
     }
     scratch->sample.python_frames++;
-    tell_code(walk, told_word(scratch, at + python->frame_code) & ~(uint64_t)python->frame_code_tags);
+    if (!is_shim(scratch, python, at)) {
+        tell_code(walk, told_word(scratch, at + python->frame_code) & ~(uint64_t)python->frame_code_tags);
+    }
     scratch->frame = told_word(scratch, at + python->frame_previous);
     return 0;
 }

@@ -37,6 +37,8 @@ weft_python python_of(const PythonPlace& place) {
     }
     python.frame_previous = layout.frame_previous;
     python.frame_size = layout.frame_size;
+    python.frame_owner = present(layout.frame_owner_shim) ? layout.frame_owner : kAbsent;
+    python.frame_owner_shim = layout.frame_owner_shim;
     python.current_thread = place.addresses.current_thread;
     python.thread_interp = layout.thread_interp;
     python.interp_gil = layout.interp_gil;
