@@ -2,27 +2,27 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace weft {
 
 namespace {
 
 constexpr std::size_t kWord = sizeof(std::uint64_t);
-constexpr Address kPage = 4096;
 
 }  // namespace
 
 void StackCopy::begin(Memory& memory, Address stack_pointer) {
     memory_ = &memory;
     begin_ = stack_pointer;
-    size_ = window_size_ = 0;
+    size_ = used_windows_ = next_window_ = 0;
     ends_ = false;
     result_ = ReadResult::kOk;
 }
 
 std::optional<std::uint64_t> StackCopy::word(Address address) {
     const Address distance = address - begin_;
-    if (distance >= kMost) {
+    if (distance >= kMost || (distance > size_ && distance - size_ > kFar)) {
         return word_elsewhere(address);
     }
     if (distance + kWord > size_ && !extend(distance + kWord)) {
@@ -62,25 +62,42 @@ bool StackCopy::extend(Address to) {
 }
 
 std::optional<std::uint64_t> StackCopy::word_elsewhere(Address address) {
-    const bool inside =
-        address >= window_begin_ && window_size_ >= kWord && address - window_begin_ <= window_size_ - kWord;
-    if (!inside) {
-        window_begin_ = address;
-        window_size_ = 0;
-        for (const std::size_t size : {kWindow, static_cast<std::size_t>(kPage - address % kPage), kWord}) {
-            result_ = size < kWord ? ReadResult::kUnmapped : memory_->read(address, window_.data(), size);
-            if (result_ == ReadResult::kOk) {
-                window_size_ = size;
-                break;
-            }
-        }
-        if (window_size_ == 0) {
-            return std::nullopt;
-        }
+    const Window* window = window_of(address);
+    if (window == nullptr) {
+        return std::nullopt;
     }
     std::uint64_t value = 0;
-    std::memcpy(&value, window_.data() + (address - window_begin_), sizeof value);
+    std::memcpy(&value, window->bytes.data() + (address - window->begin), sizeof value);
     return value;
+}
+
+// The window that holds the word at an address; null: it cannot be read.
+const StackCopy::Window* StackCopy::window_of(Address address) {
+    const auto holds = [&](const Window& window) {
+        return address >= window.begin && window.size >= kWord && address - window.begin <= window.size - kWord;
+    };
+    for (std::size_t i = 0; i < used_windows_; ++i) {
+        if (holds(windows_[i])) {
+            return &windows_[i];
+        }
+    }
+    windows_.resize(kWindows);
+    Window& window = windows_[next_window_];
+    next_window_ = (next_window_ + 1) % kWindows;
+    used_windows_ = std::min(used_windows_ + 1, kWindows);
+    const Address into_page = address % kPage;
+    // The page, or what there is of it, in an image that has a part; last the word alone, which may go over its end.
+    for (const auto& [begin, size] :
+         {std::pair(address - into_page, kPage), std::pair(address, kPage - into_page), std::pair(address, kWord)}) {
+        window.begin = begin;
+        window.size = size;
+        result_ = holds(window) ? memory_->read(begin, window.bytes.data(), size) : ReadResult::kUnmapped;
+        if (result_ == ReadResult::kOk) {
+            return &window;
+        }
+    }
+    window.size = 0;
+    return nullptr;
 }
 
 }  // namespace weft

@@ -27,19 +27,30 @@ class StackCopy {
    private:
     static constexpr std::size_t kFirst = 16 << 10;
     static constexpr std::size_t kMost = 64 << 20;
-    static constexpr std::size_t kWindow = 4 << 10;
+    // Behind what was read. A thread's stack may have code of JIT compilers some megabytes above it, and libraries between.
+    static constexpr std::size_t kFar = 128 << 10;
+    // What is elsewhere is mostly code without a table, and that of its callers: they are asked for in turns.
+    static constexpr std::size_t kWindows = 16;
+    static constexpr std::size_t kPage = 4 << 10;
+
+    struct Window {
+        Address begin = 0;
+        std::size_t size = 0;
+        std::array<std::byte, kPage> bytes{};
+    };
 
     bool extend(Address to);
     std::optional<std::uint64_t> word_elsewhere(Address address);
+    const Window* window_of(Address address);
 
     Memory* memory_ = nullptr;
     Address begin_ = 0;
     std::size_t size_ = 0;
     bool ends_ = false;  // nothing is to be had behind what was read
     std::vector<std::byte> bytes_;
-    std::array<std::byte, kWindow> window_{};
-    Address window_begin_ = 0;
-    std::size_t window_size_ = 0;
+    std::vector<Window> windows_;
+    std::size_t used_windows_ = 0;  // the first of them
+    std::size_t next_window_ = 0;   // to be used, or used again
     ReadResult result_ = ReadResult::kOk;
 };
 
