@@ -24,6 +24,7 @@
 #include "sampler/python_target.h"
 #include "sampler/stacks.h"
 #include "sampler/timeline.h"
+#include "unwind/stack_copy.h"
 
 namespace {
 
@@ -810,6 +811,85 @@ void kernel_ring_joins_records() {
     CHECK(made.consumed() < ring.end());
 }
 
+// ---- StackCopy
+
+// Memory of which the words tell their own addresses, from one page on to another; it counts what is read of it.
+class Telling : public Memory {
+   public:
+    Telling(Address begin, Address end) : begin_(begin), end_(end) {}
+
+    ReadResult read(Address address, void* to, std::size_t size) override {
+        ++reads;
+        if (address < begin_ || size > end_ - begin_ || address > end_ - size) {
+            return ReadResult::kUnmapped;
+        }
+        bytes += size;
+        for (std::size_t i = 0; i < size; ++i) {
+            const std::uint64_t word = ((address + i) & ~Address{7}) + added;
+            static_cast<unsigned char*>(to)[i] = static_cast<unsigned char>(word >> 8 * ((address + i) & 7));
+        }
+        return ReadResult::kOk;
+    }
+
+    std::size_t reads = 0;
+    std::size_t bytes = 0;
+    std::uint64_t added = 0;
+
+   private:
+    Address begin_;
+    Address end_;
+};
+
+// GIVEN a thread's stack with code of a JIT compiler 5 MB above it, and memory all the way WHEN code of several pages is
+// asked for in turns THEN each page is read once, and not what lies between.
+void stack_copy_reads_code_by_pages() {
+    constexpr Address kStack = 0x7f0000001008;
+    constexpr Address kCode = kStack + (5 << 20);
+    Telling memory(kStack & ~Address{4095}, kStack + (64 << 20));
+    StackCopy stack;
+    stack.begin(memory, kStack);
+    CHECK(stack.word(kStack) == kStack);
+    const std::size_t first = memory.bytes;
+    for (Address turn = 0; turn < 100; ++turn) {
+        for (Address page = 0; page < 8; ++page) {
+            const Address address = (kCode & ~Address{7}) + page * 4096 + turn * 8;
+            CHECK(stack.word(address) == address);
+        }
+        CHECK(stack.word(kStack + turn * 64) == kStack + turn * 64);
+    }
+    CHECK(memory.reads == 1 + 8);
+    CHECK(memory.bytes == first + 8 * 4096);
+    // The stack itself, as far as it goes on; a frame of a megabyte in between.
+    CHECK(stack.word(kStack + (1 << 20)) == kStack + (1 << 20));
+    for (Address at = kStack; at < kStack + (3 << 20); at += 4096) {
+        CHECK(stack.word(at) == at);
+    }
+    // A word that lies in two pages, and one behind which there is nothing.
+    const Address end = kStack + (64 << 20);
+    const std::uint64_t over = ((kCode & ~Address{4095}) - 8) >> 32 | (kCode & ~Address{4095}) << 32;
+    CHECK(stack.word((kCode & ~Address{4095}) - 4) == over);
+    CHECK(stack.word(end - 8) == end - 8);
+    CHECK(!stack.word(end - 4));
+    CHECK(!stack.word(end + 4096));
+}
+
+// GIVEN memory that has changed since the last sample THEN nothing of what was read before is told.
+void stack_copy_forgets() {
+    constexpr Address kStack = 0x7f0000001000;
+    constexpr Address kCode = 0x560000000000;
+    Telling memory(0x1000, 0x7fffffff0000);
+    StackCopy stack;
+    for (std::uint64_t sample = 0; sample < 5; ++sample) {
+        memory.added = sample << 40;
+        stack.begin(memory, kStack);
+        for (Address page = 0; page < 3 + sample * 10; ++page) {
+            CHECK(stack.word(kCode + page * 4096) == kCode + page * 4096 + memory.added);
+        }
+        CHECK(stack.word(kStack + 8) == kStack + 8 + memory.added);
+        CHECK(stack.word(kCode) == kCode + memory.added);
+    }
+}
+
 }  // namespace
 
 int main() {
@@ -834,6 +914,8 @@ int main() {
     timeline_adds_up_at_random();
     holds_tell_percentiles();
     kernel_ring_joins_records();
+    stack_copy_reads_code_by_pages();
+    stack_copy_forgets();
     if (g_failures == 0) {
         std::puts("all hold");
     }
