@@ -30,9 +30,9 @@ class KernelRing {
     std::size_t size_;
     void* consumer_ = nullptr;  // one page: how far we have come
     void* producer_ = nullptr;  // one page: how far the kernel has come; and the ring
-    std::vector<std::byte>
-        joined_;  // a record that goes over the ring's end. The ring can be mapped twice against that,
-                  // one behind the other, but then weighs twice among what is resident.
+    // A record that goes over the ring's end. The ring can be mapped twice, one behind the other, against that; but then it weighs
+    // twice among what is resident.
+    std::vector<std::byte> joined_;
 };
 
 }  // namespace weft
