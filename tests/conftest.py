@@ -16,8 +16,6 @@ from running import TARGETS, StartTarget, Target, target_env
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-_ANY_VERSION = 3  # of so many interpreters, one runs what is marked so by turns
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -32,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "serial: must have the machine to itself; make test runs these last, alone")
-    config.addinivalue_line("markers", "any_version: what it tests is the same with all interpreters, or should be")
+    config.addinivalue_line("markers", "every_choice: of its parameters, each interpreter runs all, also --by-turns")
 
 
 def pytest_report_header() -> list[str]:
@@ -52,10 +50,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With --by-turns: one choice of the other parameters for each interpreter, another for the next.
-
-    Of tests that are marked any_version, every third interpreter.
-    """
+    """With --by-turns: one choice of the other parameters for each interpreter, another for the next."""
     if not config.getoption("--by-turns"):
         return
     tests: dict[str, dict[str, list[pytest.Item]]] = {}  # name -> interpreter -> a test for each choice of the others
@@ -69,9 +64,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for name, by_interpreter in tests.items():
         first = crc32(name.encode())  # so that one interpreter has other choices in other tests
         for turn, choices in enumerate(by_interpreter.values(), first):
-            step = _ANY_VERSION if choices[0].get_closest_marker("any_version") else 1
-            if turn % step == 0:
-                kept.add(id(choices[turn // step % len(choices)]))
+            by_turns = not choices[0].get_closest_marker("every_choice")
+            kept |= {id(item) for item in ([choices[turn % len(choices)]] if by_turns else choices)}
     config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
     items[:] = [item for item in items if id(item) in kept]
 

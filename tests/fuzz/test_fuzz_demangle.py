@@ -38,7 +38,7 @@ def seeded(folder: Path) -> Iterator[tuple[Path, Mapping[str, str]]]:
 def test_mutated_symbols(clang: str, tmp_path: Path) -> None:
     """GIVEN symbols of a real library, changed by a fuzzer that sees which code each change has reached."""
     for corpus, env in seeded(tmp_path):
-        HARNESS.assert_survives(HARNESS.build(clang, tmp_path), corpus, 6, env)
+        HARNESS.assert_survives(HARNESS.build(clang, tmp_path), corpus, 15, env)
 
 
 if __name__ == "__main__":

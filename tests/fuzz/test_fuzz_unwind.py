@@ -51,7 +51,7 @@ def seeded(folder: Path) -> Iterator[tuple[Path, Mapping[str, str]]]:
 def test_mutated_sections(clang: str, tmp_path: Path) -> None:
     """GIVEN CFI and code of real modules, changed by a fuzzer that sees which of our code each change has reached."""
     for corpus, env in seeded(tmp_path):
-        HARNESS.assert_survives(HARNESS.build(clang, tmp_path), corpus, 6, env)
+        HARNESS.assert_survives(HARNESS.build(clang, tmp_path), corpus, 15, env)
 
 
 if __name__ == "__main__":

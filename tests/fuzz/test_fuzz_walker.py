@@ -40,7 +40,7 @@ def one_by_one(folder: Path) -> Iterator[tuple[Path, Mapping[str, str]]]:
 def test_mutated_snapshots(clang: str, tmp_path: Path) -> None:
     """GIVEN snapshots of every version, changed by a fuzzer that sees which code each change has reached."""
     env = {"WEFT_SNAPSHOTS": ":".join(map(str, texts(tmp_path)))}
-    HARNESS.assert_survives(HARNESS.build(clang, tmp_path), tmp_path / "corpus", 6, env)
+    HARNESS.assert_survives(HARNESS.build(clang, tmp_path), tmp_path / "corpus", 20, env)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ def test_stacks(clang: str, tmp_path: Path) -> None:
     """GIVEN whole stacks THEN they come out as they were built, each seam proven; GIVEN damaged ones THEN each frame
     comes out once, in its order, and what is called proven can be seen."""
     for corpus, env in seeded(tmp_path):
-        HARNESS.assert_survives(HARNESS.build(clang, tmp_path), corpus, 6, env)
+        HARNESS.assert_survives(HARNESS.build(clang, tmp_path), corpus, 15, env)
 
 
 if __name__ == "__main__":

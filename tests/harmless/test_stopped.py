@@ -63,7 +63,6 @@ def stands_still(pid: int) -> bool:
     return stands(pid) and cpu_ns(pid) == before
 
 
-@pytest.mark.any_version
 def test_a_stopped_target_stays_stopped(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
     """GIVEN a recording WHEN the target is stopped and continued by its user THEN so it is, and by nobody else."""
     target = start_target(interpreter, "steady.py")
@@ -119,7 +118,6 @@ def test_a_stopped_target_whose_weft_is_killed(newest: Interpreter, start_target
     finished(target)
 
 
-@pytest.mark.any_version
 def test_weft_itself_is_stopped(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
     """GIVEN weft stopped at any moment (Ctrl-Z), with a thread of the target in its hand perhaps.
 

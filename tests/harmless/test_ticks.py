@@ -26,7 +26,6 @@ def last_line(target: Target, path: Path, mode: Mode, rate_hz: float) -> tuple[d
     return told, result.account
 
 
-@pytest.mark.any_version
 @pytest.mark.parametrize("mode", [Mode.WALL, Mode.CPU])
 def test_no_write_is_short(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path, mode: Mode) -> None:
     """GIVEN a thread that writes a MB at a time to a full pipe WHEN it is recorded at 5 kHz THEN all of it is written.

@@ -25,7 +25,6 @@ from weft import Collector, Mode, Options, _native, record_process
 KINDS = {"select", "epoll_wait", "read", "sem_timedwait", "nanosleep"}
 
 
-@pytest.mark.any_version
 @pytest.mark.parametrize("mode", [Mode.WALL, Mode.CPU, Mode.GIL])
 def test_no_call_is_interrupted(
     interpreter: Interpreter, start_target: StartTarget, tmp_path: Path, mode: Mode

@@ -41,9 +41,7 @@ def test_bpf_and_ptrace(python: Interpreter, start_target: StartTarget, tmp_path
     """GIVEN one process, recorded by both in turn THEN each function has the same share, within 5 sigma."""
     target = start_target(python, "shares.py", 2 * SECONDS + 10, *KINDS)
     told = {collector: (Shares(), Shares()) for collector in (Collector.BPF, Collector.PTRACE)}
-    for turn in range(
-        TURNS
-    ):  # what the machine does beside it, and where in its own turns the program is, falls on both
+    for turn in range(TURNS):  # what the machine does beside it, and how fast the program's turns are, falls on both
         for collector, shares in told.items():
             folder = tmp_path / f"{collector.value}-{turn}"
             folder.mkdir()

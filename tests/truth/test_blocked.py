@@ -41,7 +41,6 @@ os.read(0, 1)
 """
 
 
-@pytest.mark.any_version
 def test_sleeps_in_a_callback(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
     """GIVEN a thread that sleeps again and again, called from C WHEN it is recorded THEN its stacks are whole.
 

@@ -27,7 +27,6 @@ def last_line_of(target: Target, tmp_path: Path, **options: Any) -> dict[str, An
     return told
 
 
-@pytest.mark.any_version
 def test_signals(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
     """GIVEN a 1 kHz timer, SIGSTOP and SIGCONT, children that end, and counted signals that wait for their answers.
 
@@ -41,7 +40,6 @@ def test_signals(interpreter: Interpreter, start_target: StartTarget, tmp_path: 
     assert told["checksum_ok"]
 
 
-@pytest.mark.any_version
 def test_churn(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
     """GIVEN threads that end while they are being stopped and read, and libraries that come and go."""
     target = start_target(interpreter, "churn.py", SECONDS)
@@ -51,7 +49,6 @@ def test_churn(interpreter: Interpreter, start_target: StartTarget, tmp_path: Pa
     assert account_of(tmp_path / f"{target.pid}.weft")["samples_taken"] > 0
 
 
-@pytest.mark.any_version
 @pytest.mark.serial
 def test_children(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
     """GIVEN children by fork, exec, vfork, posix_spawn, a shell and multiprocessing WHEN all are followed.

@@ -115,7 +115,6 @@ def kernel_stack(pid: int, tid: int) -> list[str]:
     return [line.partition("] ")[2].partition("+")[0] for line in reversed(lines)]
 
 
-@pytest.mark.any_version
 @needs_root
 def test_blocked_threads(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
     """GIVEN threads that sleep, select, wait for a lock and for input WHEN recorded and dumped THEN each stands in the

@@ -48,7 +48,6 @@ def assert_one_moment(capture: Path) -> None:
     print(f"{samples.total():,} samples in libz, all below their callers")
 
 
-@pytest.mark.any_version
 @pytest.mark.parametrize("collector", [Collector.PTRACE, Collector.BPF])
 def test_of_one_moment(
     interpreter: Interpreter, start_target: StartTarget, tmp_path: Path, collector: Collector
@@ -60,7 +59,6 @@ def test_of_one_moment(
     assert_one_moment(capture)
 
 
-@pytest.mark.any_version
 @pytest.mark.serial
 @pytest.mark.usefixtures("paranoid")
 def test_of_one_moment_to_an_ordinary_user(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:

@@ -56,7 +56,6 @@ def told(path: Path, function: str) -> dict[State, float]:
     return sums
 
 
-@pytest.mark.any_version
 @pytest.mark.parametrize(
     ("function", "state"), [("sleeps", State.SLEEPING), ("reads", State.IO), ("locks", State.LOCK)]
 )
@@ -75,7 +74,6 @@ def test_waits(
     assert set(losses_of(path)) <= {"unseen", "late", *NATIVE_LOSSES}
 
 
-@pytest.mark.any_version
 def test_waits_of_the_machine(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
     """GIVEN a process of which one thread sleeps and another is blocked throughout WHEN all of its name are recorded
     THEN the time of the sleep is told, in its function once Python is found; and the other thread is there."""
@@ -102,7 +100,6 @@ def test_waits_of_the_machine(interpreter: Interpreter, start_target: StartTarge
     assert seconds(State.IO, "off_cpu.py") > 0.5 * SECONDS
 
 
-@pytest.mark.any_version
 def test_often(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
     """GIVEN a thread that sleeps too often for a stack each time, in two functions THEN all of its time is told, and of
     its sleep each function's part is near to what the thread's own clock says."""
@@ -159,7 +156,6 @@ def test_gil(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path
     assert f"holds_gil_{holder}" in report.partition("Who makes whom wait")[2]
 
 
-@pytest.mark.any_version
 def test_account_is_whole(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
     """THEN running, ready, and each way to wait add up to the time of each thread."""
     target = start_target(interpreter, "off_cpu.py", "gil_at_work")

@@ -11,7 +11,7 @@ from interpreters import Interpreter
 from running import StartTarget
 from told_process import compile_program, tell_process
 
-STEPS = int(os.environ.get("WEFT_TEST_STEPS", "20000"))
+STEPS = int(os.environ.get("WEFT_TEST_STEPS", "50000"))
 MOST_RUNS = 5
 
 

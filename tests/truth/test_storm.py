@@ -46,6 +46,7 @@ def assert_legal(interpreter: Interpreter, capture: Path, *losses: str) -> dict[
 
 
 # The kernel takes 5,000 stacks a second whatever else runs; what empties the ring needs a CPU for them.
+@pytest.mark.every_choice
 @pytest.mark.parametrize(
     "collector", [Collector.PTRACE, Collector.PEEK, pytest.param(Collector.BPF, marks=pytest.mark.serial)]
 )

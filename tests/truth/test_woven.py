@@ -39,6 +39,7 @@ def kinds_of(stacks: list[Sampled]) -> tuple[set[str], list[set[str]]]:
     return {kind for kinds in places.values() for kind in kinds}, [kinds for kinds in places.values() if len(kinds) > 1]
 
 
+@pytest.mark.every_choice
 @pytest.mark.parametrize("collector", [Collector.PTRACE, Collector.BPF])
 def test_woven(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path, collector: Collector) -> None:
     """GIVEN Python that calls C that calls Python, nested by chance THEN between each two Python frames lie the native

@@ -69,13 +69,12 @@ class KernelCollector:
             ) from error
         self._maps["name_space"][struct.pack("<I", 0)] = struct.pack("<I", pid_namespace())
         at_tracepoints = {name: f"raw_tp/{name}" for name in _TRACEPOINTS if switches}
-        self._programs = self._load(
-            program,
-            {
-                **({"kprobe/allocation": ProgramKind.PROBE} if allocations else {"perf_event": ProgramKind.PERF_EVENT}),
-                **dict.fromkeys(at_tracepoints.values(), ProgramKind.RAW_TRACEPOINT),
-            },
-        )
+        kinds = dict.fromkeys(at_tracepoints.values(), ProgramKind.RAW_TRACEPOINT)
+        if allocations:
+            kinds["kprobe/allocation"] = ProgramKind.PROBE
+        else:
+            kinds["perf_event"] = ProgramKind.PERF_EVENT
+        self._programs = self._load(program, kinds)
         self._at_tracepoints = {name: self._programs[section] for name, section in at_tracepoints.items()}
         self._clocks: dict[int, File] = {}
         self.probes: AllocatorProbes | None = None
