@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -251,8 +251,9 @@ def capabilities(pid: int) -> int:
     """Those that any thread of a process has, or may take."""
     found = 0
     for task in Path(f"/proc/{pid}/task").iterdir():
-        for word in re.findall(r"^Cap(?:Eff|Prm|Inh):\s*(\w+)$", (task / "status").read_text(), re.MULTILINE):
-            found |= int(word, 16)
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended meanwhile
+            for word in re.findall(r"^Cap(?:Eff|Prm|Inh):\s*(\w+)$", (task / "status").read_text(), re.MULTILINE):
+                found |= int(word, 16)
     return found
 
 
