@@ -58,8 +58,7 @@ struct TableHandle {
     std::shared_ptr<const UnwindTable> table;
 };
 
-TableHandle build(const std::vector<nb::tuple>& sections, const std::vector<nb::tuple>& functions,
-                  std::optional<std::uint64_t> entry) {
+TableHandle build(const std::vector<nb::tuple>& sections) {
     std::vector<CfiSection> told;
     for (const nb::tuple& section : sections) {
         const auto bytes = nb::cast<nb::bytes>(section[0]);
@@ -67,6 +66,11 @@ TableHandle build(const std::vector<nb::tuple>& sections, const std::vector<nb::
                         nb::cast<std::uint64_t>(section[1]),
                         nb::cast<bool>(section[2])});
     }
+    const nb::gil_scoped_release release;  // the tuples keep the bytes
+    return {std::make_shared<const UnwindTable>(UnwindTable::build(told))};
+}
+
+TableHandle with_functions(const TableHandle& handle, const std::vector<nb::tuple>& functions) {
     std::vector<FunctionCode> code;
     for (const nb::tuple& function : functions) {
         const auto bytes = nb::cast<nb::bytes>(function[2]);
@@ -74,8 +78,8 @@ TableHandle build(const std::vector<nb::tuple>& sections, const std::vector<nb::
                         nb::cast<std::uint64_t>(function[1]),
                         {static_cast<const std::byte*>(bytes.data()), bytes.size()}});
     }
-    const nb::gil_scoped_release release;  // the tuples keep the bytes
-    return {std::make_shared<const UnwindTable>(UnwindTable::build(told, code, entry))};
+    const nb::gil_scoped_release release;
+    return {std::make_shared<const UnwindTable>(handle.table->with_functions(code))};
 }
 
 nb::dict told(const UnwindRule& rule) {
@@ -139,13 +143,16 @@ nb::tuple unwind_all(Memory& memory, CodeMap& code, const RegisterSet& registers
 
 void bind_table(nb::module_& module) {
     nb::class_<TableHandle>(module, "UnwindTable")
-        .def_static("build", &build, nb::arg("sections"), nb::arg("functions") = std::vector<nb::tuple>{},
-                    nb::arg("entry") = nb::none())
+        .def_static("build", &build, nb::arg("sections"))
+        .def("with_functions", &with_functions, nb::arg("functions"))
         .def(
-            "covers",
-            [](const TableHandle& handle, std::uint64_t address) {
-                return handle.table->find(address).cfa != UnwindRule::Cfa::kNone;
+            "with_entry",
+            [](const TableHandle& handle, std::uint64_t entry) {
+                return TableHandle{std::make_shared<const UnwindTable>(handle.table->with_entry(entry))};
             },
+            nb::arg("entry"))
+        .def(
+            "covers", [](const TableHandle& handle, std::uint64_t address) { return handle.table->knows(address); },
             nb::arg("address"))
         .def_static(
             "load",

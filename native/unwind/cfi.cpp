@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string_view>
+#include <tuple>
 
 namespace weft {
 
@@ -16,7 +17,8 @@ constexpr std::uint64_t kMaxFunction = 1ULL << 32;
 // object file.
 constexpr std::size_t kMaxShared = 256;
 constexpr std::size_t kMaxCies = 1 << 18;
-constexpr std::size_t kBytesPerRow = 4;  // of .eh_frame, at least; libtorch has 6
+constexpr std::size_t kBytesPerFunction = 24;  // of .eh_frame, at least; libtorch has 72
+constexpr std::size_t kMaxSection = 0xffffffff;
 
 // Pointer encodings (Linux Standard Base 5.0, 10.5.1).
 constexpr std::uint8_t kOmitted = 0xff;
@@ -35,21 +37,6 @@ enum Operation : std::uint8_t {
     kLit31 = 0x4f,
     kBreg0 = 0x70,
     kBreg31 = 0x8f,
-};
-
-struct Cie {
-    std::uint64_t code_factor = 1;
-    std::int64_t data_factor = 1;
-    std::uint64_t return_register = 0;
-    std::uint8_t encoding = 0;  // of the addresses in its FDEs
-    bool augmented = false;
-    bool signal = false;
-    Cursor program{{}, 0};
-
-    // A factored offset; nonsense wraps around.
-    std::int64_t scaled(std::uint64_t value) const {
-        return static_cast<std::int64_t>(value * static_cast<std::uint64_t>(data_factor));
-    }
 };
 
 std::uint64_t read_pointer(Cursor& cursor, std::uint8_t encoding) {
@@ -230,7 +217,8 @@ UnwindRule to_rule(const State& state, const Cie& cie, CfiLosses& losses) {
 
 class Program {
    public:
-    Program(const Cie& cie, std::uint64_t begin, Cfi& cfi) : cie_(cie), begin_(begin), address_(begin), cfi_(cfi) {}
+    Program(const Cie& cie, std::uint64_t begin, RuleTable& rules, std::vector<CfiRow>& rows, CfiLosses& losses)
+        : cie_(cie), begin_(begin), address_(begin), rules_(rules), rows_(rows), losses_(losses) {}
 
     // Runs the CIE's part, then the function's own, and emits its rows.
     bool run(Cursor own, std::uint64_t end) {
@@ -250,8 +238,8 @@ class Program {
     void emit(const State& state) {
         // A program that advances too far wraps around.
         if (const std::uint64_t offset = address_ - begin_; offset < kMaxFunction) {
-            const std::uint32_t rule = cfi_.rules.intern(to_rule(state, cie_, cfi_.losses));
-            cfi_.rows.push_back({static_cast<std::uint32_t>(offset), rule});
+            const std::uint32_t rule = rules_.intern(to_rule(state, cie_, losses_));
+            rows_.push_back({static_cast<std::uint32_t>(offset), rule});
         }
     }
 
@@ -338,7 +326,9 @@ class Program {
     const Cie& cie_;
     std::uint64_t begin_;
     std::uint64_t address_;
-    Cfi& cfi_;
+    RuleTable& rules_;
+    std::vector<CfiRow>& rows_;
+    CfiLosses& losses_;
     State initial_;
     std::vector<State> remembered_;
 };
@@ -423,10 +413,12 @@ void Program::run_register(std::uint8_t operation, Cursor& code, State& state) c
 
 class SectionReader {
    public:
-    SectionReader(const CfiSection& section, Cfi& cfi) : section_(section), cfi_(cfi) {}
+    SectionReader(const CfiSection& section, std::deque<Cie>& cies, std::vector<CfiFunction>& functions,
+                  CfiLosses& losses)
+        : section_(section), cies_(cies), functions_(functions), losses_(losses) {}
 
     void read() {
-        Cursor entries(section_.bytes, section_.address);
+        Cursor entries(section_.bytes.first(std::min(section_.bytes.size(), kMaxSection)), section_.address);
         while (!entries.at_end()) {
             const std::uint64_t begin = entries.address() - section_.address;
             std::uint64_t length = entries.fixed<std::uint32_t>();
@@ -440,14 +432,14 @@ class SectionReader {
             const std::uint64_t id_at = entries.address() - section_.address;
             Cursor entry = entries.take(length);
             if (entries.failed()) {
-                ++cfi_.losses.functions;
+                ++losses_.functions;
                 break;
             }
             const std::uint64_t id = wide && !section_.eh ? entry.fixed<std::uint64_t>() : entry.fixed<std::uint32_t>();
             const std::uint64_t cie_id = section_.eh ? 0 : wide ? ~std::uint64_t{0} : 0xffffffff;
             if (id == cie_id) {
                 if (const std::optional<Cie> cie = read_cie(entry); cie && cies_.size() < kMaxCies) {
-                    cies_.insert_or_assign(begin, *cie);
+                    places_[begin] = &cies_.emplace_back(*cie);
                 }
             } else {
                 // .eh_frame: the distance back to the CIE; .debug_frame: its place.
@@ -457,8 +449,9 @@ class SectionReader {
     }
 
    private:
-    static std::optional<Cie> read_cie(Cursor& entry) {
+    std::optional<Cie> read_cie(Cursor& entry) const {
         Cie cie;
+        cie.section = &section_;
         const auto version = entry.fixed<std::uint8_t>();
         if (version != 1 && version != 3 && version != 4) {
             return std::nullopt;
@@ -497,41 +490,61 @@ class SectionReader {
     }
 
     void read_function(Cursor& entry, std::uint64_t cie_at) {
-        const auto found = cies_.find(cie_at);
-        if (found == cies_.end()) {
-            ++cfi_.losses.functions;
+        const auto found = places_.find(cie_at);
+        if (found == places_.end()) {
+            ++losses_.functions;
             return;
         }
-        const Cie& cie = found->second;
+        const Cie& cie = *found->second;
         const std::uint64_t begin = read_pointer(entry, cie.encoding);
         const std::uint64_t size = read_pointer(entry, cie.encoding & 0x0f);
         if (cie.augmented) {
             entry.skip(entry.uleb());
         }
         if (entry.failed() || cie.encoding == kOmitted || size == 0 || size > kMaxFunction || begin + size < begin) {
-            cfi_.losses.functions += size == 0 && !entry.failed() ? 0 : 1;
+            losses_.functions += size == 0 && !entry.failed() ? 0 : 1;
             return;
         }
-        const std::size_t first = cfi_.rows.size();
-        if (!Program(cie, begin, cfi_).run(entry, begin + size)) {
-            cfi_.rows.resize(first);
-            ++cfi_.losses.functions;
-            return;
-        }
-        cfi_.functions.push_back({begin, begin + size, first, cfi_.rows.size() - first});
+        functions_.push_back({.begin = begin,
+                              .end = begin + size,
+                              .cie = &cie,
+                              .program = static_cast<std::uint32_t>(entry.address() - section_.address),
+                              .program_size = static_cast<std::uint32_t>(entry.left())});
     }
 
     const CfiSection& section_;
-    Cfi& cfi_;
-    std::map<std::uint64_t, Cie> cies_;  // by their place; without those that cannot be used
+    std::deque<Cie>& cies_;
+    std::vector<CfiFunction>& functions_;
+    CfiLosses& losses_;
+    std::map<std::uint64_t, const Cie*> places_;  // in the section
 };
 
 }  // namespace
 
-void read_cfi(const CfiSection& section, Cfi& cfi) {
-    // Room for more rows than there are, as a rule; what is not used costs nothing, and nothing is copied as they grow.
-    cfi.rows.reserve(cfi.rows.size() + section.bytes.size() / kBytesPerRow);
-    SectionReader(section, cfi).read();
+Cfi::Cfi(std::span<const CfiSection> sections) {
+    std::size_t most = 0;
+    for (const CfiSection& section : sections) {
+        most += section.bytes.size() / kBytesPerFunction;
+    }
+    functions_.reserve(most);  // what is not used of it costs nothing
+    for (const CfiSection& section : sections) {
+        SectionReader(section, cies_, functions_, losses_).read();
+    }
+    std::ranges::sort(functions_, {}, [](const CfiFunction& function) {
+        return std::tuple(function.begin, function.cie->section, function.program);
+    });
+}
+
+bool Cfi::make_rows(const CfiFunction& function, RuleTable& rules, std::vector<CfiRow>& rows) {
+    rows.clear();
+    const CfiSection& section = *function.cie->section;
+    const Cursor own(section.bytes.subspan(function.program, function.program_size),
+                     section.address + function.program);
+    if (Program(*function.cie, function.begin, rules, rows, losses_).run(own, function.end)) {
+        return true;
+    }
+    ++losses_.functions;
+    return false;
 }
 
 }  // namespace weft

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <span>
 #include <vector>
 
 #include "unwind/cursor.h"
@@ -9,23 +11,41 @@
 
 namespace weft {
 
-// From `address` on, until the function's next row.
+// From `offset` on, until the function's next row.
 struct CfiRow {
     std::uint32_t offset = 0;  // in the function
     std::uint32_t rule = 0;    // its number
-};
-
-struct CfiFunction {
-    std::uint64_t begin = 0;
-    std::uint64_t end = 0;
-    std::size_t first_row = 0;
-    std::size_t rows = 0;
 };
 
 struct CfiSection {
     Bytes bytes;
     std::uint64_t address = 0;  // of the first byte, in the module
     bool eh = true;             // .eh_frame; else .debug_frame
+};
+
+// A common information entry: what many functions' entries share.
+struct Cie {
+    const CfiSection* section = nullptr;
+    std::uint64_t code_factor = 1;
+    std::int64_t data_factor = 1;
+    std::uint64_t return_register = 0;
+    std::uint8_t encoding = 0;  // of the addresses in its FDEs
+    bool augmented = false;
+    bool signal = false;
+    Cursor program{{}, 0};
+
+    // A factored offset; nonsense wraps around.
+    std::int64_t scaled(std::uint64_t value) const {
+        return static_cast<std::int64_t>(value * static_cast<std::uint64_t>(data_factor));
+    }
+};
+
+struct CfiFunction {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    const Cie* cie = nullptr;
+    std::uint32_t program = 0;  // where its own part of the program lies, in bytes of its section
+    std::uint32_t program_size = 0;
 };
 
 // What was met and could not be used.
@@ -35,14 +55,27 @@ struct CfiLosses {
     std::uint64_t overlaps = 0;     // functions that begin within another
 };
 
-// All functions, in the order of their entries. The entries are not trusted: they may overlap.
-struct Cfi {
-    std::vector<CfiFunction> functions;
-    std::vector<CfiRow> rows;
-    RuleTable rules;
-    CfiLosses losses;
-};
+// The functions that sections tell of. Each one's rows are made when they are asked for, so that those of a large library are not
+// all in memory beside the table that is made of them.
+class Cfi {
+   public:
+    // The sections' bytes must outlive it. Of each, the first 4 GiB are read.
+    explicit Cfi(std::span<const CfiSection> sections);
+    Cfi(const Cfi&) = delete;
+    Cfi& operator=(const Cfi&) = delete;
 
-void read_cfi(const CfiSection& section, Cfi& cfi);
+    // By their addresses; of those that begin at one, such of sections that come first. They are not trusted, and may overlap.
+    const std::vector<CfiFunction>& functions() const { return functions_; }
+
+    // Makes a function's rows, with offsets in any order where the program is nonsense; false, with a loss, if it is damaged.
+    bool make_rows(const CfiFunction& function, RuleTable& rules, std::vector<CfiRow>& rows);
+
+    const CfiLosses& losses() const { return losses_; }
+
+   private:
+    std::deque<Cie> cies_;  // those that can be used
+    std::vector<CfiFunction> functions_;
+    CfiLosses losses_;
+};
 
 }  // namespace weft

@@ -1,5 +1,7 @@
 #include "unwind/rule.h"
 
+#include <utility>
+
 namespace weft {
 
 namespace {
@@ -23,6 +25,12 @@ std::size_t RuleTable::Hash::operator()(const UnwindRule& rule) const {
         mix(hash, saved);
     }
     return hash ^ hash >> 32;
+}
+
+RuleTable::RuleTable(std::vector<UnwindRule> rules) : rules_(std::move(rules)) {
+    for (std::uint32_t number = 0; number < rules_.size(); ++number) {
+        numbers_.emplace(rules_[number], number);
+    }
 }
 
 std::uint32_t RuleTable::intern(const UnwindRule& rule) {

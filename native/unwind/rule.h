@@ -89,6 +89,9 @@ class RuleTable {
    public:
     static constexpr std::size_t kMax = 1 << 18;  // libtorch has some thousands
 
+    RuleTable() : RuleTable({UnwindRule{}}) {}
+    explicit RuleTable(std::vector<UnwindRule> rules);  // distinct
+
     std::uint32_t intern(const UnwindRule& rule);
     const std::vector<UnwindRule>& rules() const { return rules_; }
 
@@ -96,8 +99,8 @@ class RuleTable {
     struct Hash {
         std::size_t operator()(const UnwindRule& rule) const;
     };
-    std::unordered_map<UnwindRule, std::uint32_t, Hash> numbers_{{UnwindRule{}, 0}};
-    std::vector<UnwindRule> rules_{UnwindRule{}};
+    std::unordered_map<UnwindRule, std::uint32_t, Hash> numbers_;
+    std::vector<UnwindRule> rules_;
 };
 
 }  // namespace weft

@@ -16,6 +16,8 @@ constexpr std::uint32_t kMagic = 0x33747577;    // "wut3": the version is in it
 constexpr std::uint64_t kMaxSpan = 1ULL << 30;  // of a module's code; calls reach 2 GiB, libtorch_cpu has 0.2
 static_assert(RuleTable::kMax <= 1 << 20);      // what a row has room for
 constexpr std::uint32_t kLow = 0xfff;
+constexpr std::size_t kHeader = 64;         // bytes, and more than there are
+constexpr std::size_t kBytesPerRow = 4;     // of .eh_frame, at least; libtorch has 6
 constexpr std::uint64_t kMostOfEntry = 64;  // bytes; the dynamic loader's has 0x38
 
 // Numbers as they lie in memory: a table is loaded on the machine that has saved it.
@@ -112,94 +114,157 @@ class Taker {
     bool failed_ = false;
 };
 
-void add_code(const FunctionCode& function, Cfi& cfi) {
-    CfiFunction& added = cfi.functions.emplace_back();
-    added.begin = function.begin;
-    added.end = function.end;
-    added.first_row = cfi.rows.size();
-    for (const PrologueRow& row : rules_of_prologue(function.bytes)) {
-        cfi.rows.push_back({static_cast<std::uint32_t>(row.offset), cfi.rules.intern(row.rule)});
-    }
-    added.rows = cfi.rows.size() - added.first_row;
-}
-
-// glibc's start files have CFI that says so; those of musl, and of the dynamic loader, have none. They are a few instructions that
-// nobody has called.
-void add_entry(std::uint64_t entry, Cfi& cfi) {
-    std::uint64_t end = entry + kMostOfEntry;
-    for (const CfiFunction& function : cfi.functions) {
-        if (function.begin <= entry && entry < function.end) {
-            return;
-        }
-        if (function.begin > entry) {
-            end = std::min(end, function.begin);
-        }
-    }
-    UnwindRule rule;
-    rule.cfa = UnwindRule::Cfa::kEnd;
-    cfi.functions.push_back({.begin = entry, .end = end, .first_row = cfi.rows.size(), .rows = 1});
-    cfi.rows.push_back({0, cfi.rules.intern(rule)});
-}
-
 }  // namespace
 
-UnwindTable UnwindTable::build(std::span<const CfiSection> sections, std::span<const FunctionCode> code,
-                               std::optional<std::uint64_t> entry) {
-    Cfi cfi;
-    for (const CfiSection& section : sections) {
-        read_cfi(section, cfi);
-    }
-    if (entry) {
-        add_entry(*entry, cfi);
-    }
-    for (const FunctionCode& function : code) {
-        add_code(function, cfi);
-    }
+// Rules for a piece of code of which nothing is known.
+struct UnwindTable::Addition {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    std::vector<CfiRow> rows;  // in order, the first at 0
+};
+
+UnwindTable UnwindTable::build(std::span<const CfiSection> sections) {
     UnwindTable table;
-    std::vector<const CfiFunction*> functions;
-    functions.reserve(cfi.functions.size());
-    for (const CfiFunction& function : cfi.functions) {
-        functions.push_back(&function);
+    Cfi cfi(sections);
+    if (cfi.functions().empty()) {
+        table.losses_ = cfi.losses();
+        return table;
     }
-    std::ranges::stable_sort(functions, {}, &CfiFunction::begin);
-    table.fill(cfi, functions);
-    table.rules_ = cfi.rules.rules();
-    table.losses_ = cfi.losses;
+    const std::uint64_t begin = cfi.functions().front().begin;
+    table.first_page_ = begin >> kPageBits;
+    std::size_t bytes = 0;
+    for (const CfiSection& section : sections) {
+        bytes += section.bytes.size();
+    }
+    table.rows_.reserve(bytes / kBytesPerRow);  // what is not used of it costs nothing
+    std::uint64_t end = begin;                  // of the functions so far
+    std::uint64_t overlaps = 0;
+    RuleTable rules;
+    std::vector<CfiRow> rows;
+    for (const CfiFunction& function : cfi.functions()) {
+        if (function.begin < end || function.end - begin > kMaxSpan) {
+            ++overlaps;
+            continue;
+        }
+        if (!cfi.make_rows(function, rules, rows)) {
+            continue;
+        }
+        if (function.begin > end) {
+            table.add(end, 0);
+        }
+        std::uint64_t at = function.begin;
+        for (const CfiRow& row : rows) {
+            // In order, and inside.
+            if (const std::uint64_t address = function.begin + row.offset; address >= at && address < function.end) {
+                at = address;
+                table.add(at, row.rule);
+            }
+        }
+        end = function.end;
+    }
+    table.add(end, 0);
+    table.rules_ = rules.rules();
+    table.losses_ = cfi.losses();
+    table.losses_.overlaps = overlaps;
     return table;
+}
+
+UnwindTable UnwindTable::with_functions(std::span<const FunctionCode> functions) const {
+    std::vector<Addition> additions;
+    RuleTable rules(rules_);
+    for (const FunctionCode& function : functions) {
+        Addition added{.begin = function.begin, .end = function.end, .rows = {}};
+        for (const PrologueRow& row : rules_of_prologue(function.bytes)) {
+            added.rows.push_back({static_cast<std::uint32_t>(row.offset), rules.intern(row.rule)});
+        }
+        additions.push_back(std::move(added));
+    }
+    return with(additions, rules);
+}
+
+// glibc's start files have CFI that says so; those of musl, and of the dynamic loader, have none. They are a few instructions
+// that nobody has called.
+UnwindTable UnwindTable::with_entry(std::uint64_t entry) const {
+    std::uint64_t end = entry + 1;
+    while (end - entry < kMostOfEntry && !knows(end)) {
+        ++end;
+    }
+    RuleTable rules(rules_);
+    UnwindRule rule;
+    rule.cfa = UnwindRule::Cfa::kEnd;
+    const Addition added{.begin = entry, .end = end, .rows = {{0, rules.intern(rule)}}};
+    return with({&added, 1}, rules);
+}
+
+UnwindTable UnwindTable::with(std::span<const Addition> additions, const RuleTable& rules) const {
+    std::uint64_t begin = first_page_ << kPageBits;
+    std::uint64_t end = begin + (pages_.size() << kPageBits);
+    UnwindTable table;
+    table.rules_ = rules.rules();
+    table.losses_ = losses_;
+    std::vector<const Addition*> held;
+    for (const Addition& addition : additions) {
+        if (pages_.empty() && held.empty()) {
+            begin = end = addition.begin;
+        }
+        const std::uint64_t least = std::min(begin, addition.begin);
+        const std::uint64_t most = std::max(end, addition.end);
+        if (addition.begin >= addition.end || most - least > kMaxSpan ||
+            (!held.empty() && addition.begin < held.back()->end) || knows_any(addition.begin, addition.end)) {
+            ++table.losses_.overlaps;
+            continue;
+        }
+        begin = least;
+        end = most;
+        held.push_back(&addition);
+    }
+    table.first_page_ = begin >> kPageBits;
+    table.rows_.reserve(rows_.size());
+    auto next = held.begin();
+    std::uint64_t added = 0;  // up to where
+    const auto add_before = [&](std::uint64_t address) {
+        for (; next != held.end() && (*next)->begin < address; ++next) {
+            for (const CfiRow& row : (*next)->rows) {
+                table.add((*next)->begin + row.offset, row.rule);
+            }
+            added = (*next)->end;
+            table.add(added, 0);
+        }
+    };
+    for (std::size_t page = 0; page < pages_.size(); ++page) {
+        for (const std::uint32_t row : rows_of(page)) {
+            const std::uint64_t address = (first_page_ + page) << kPageBits | (row & kLow);
+            add_before(address);
+            if (address >= added) {  // pages that begin within an addition have a row that tells of nothing
+                table.add(address, row >> kPageBits);
+            }
+        }
+    }
+    add_before(std::numeric_limits<std::uint64_t>::max());
+    return table;
+}
+
+bool UnwindTable::knows_any(std::uint64_t begin, std::uint64_t end) const {
+    const std::uint64_t pages_end = first_page_ + pages_.size();
+    for (std::uint64_t page = std::max(begin >> kPageBits, first_page_); page < pages_end; ++page) {
+        const std::uint64_t from = std::max(begin, page << kPageBits);
+        if (from >= end) {
+            return false;
+        }
+        const auto tells = [&](std::uint32_t row) {
+            const std::uint64_t address = page << kPageBits | (row & kLow);
+            return from < address && address < end && rules_[row >> kPageBits].cfa != UnwindRule::Cfa::kNone;
+        };
+        if (knows(from) || std::ranges::any_of(rows_of(page - first_page_), tells)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 std::uint32_t UnwindTable::next_number() {
     static std::atomic<std::uint32_t> last{0};
     return ++last;
-}
-
-void UnwindTable::fill(const Cfi& cfi, const std::vector<const CfiFunction*>& functions) {
-    if (functions.empty()) {
-        return;
-    }
-    rows_.reserve(cfi.rows.size());
-    const std::uint64_t begin = functions.front()->begin;
-    first_page_ = begin >> kPageBits;
-    std::uint64_t end = begin;  // of the functions so far
-    for (const CfiFunction* function : functions) {
-        if (function->begin < end || function->end - begin > kMaxSpan) {
-            ++losses_.overlaps;
-            continue;
-        }
-        if (function->begin > end) {
-            add(end, 0);
-        }
-        std::uint64_t at = function->begin;
-        for (const CfiRow& row : std::span(cfi.rows).subspan(function->first_row, function->rows)) {
-            // In order, and inside.
-            if (const std::uint64_t address = function->begin + row.offset; address >= at && address < function->end) {
-                at = address;
-                add(at, row.rule);
-            }
-        }
-        end = function->end;
-    }
-    add(end, 0);
 }
 
 // Addresses come in order.
@@ -226,12 +291,15 @@ const UnwindRule& UnwindTable::find(std::uint64_t address) const {
     if (page >= pages_.size()) {
         return rules_.front();
     }
-    const auto begin = rows_.begin() + pages_[page];
-    const auto end = page + 1 < pages_.size() ? rows_.begin() + pages_[page + 1] : rows_.end();
+    const std::span<const std::uint32_t> rows = rows_of(page);
     const auto low = static_cast<std::uint32_t>(address) & kLow;
-    const auto after =
-        std::upper_bound(begin, end, low, [](std::uint32_t at, std::uint32_t row) { return at < (row & kLow); });
+    const auto after = std::ranges::upper_bound(rows, low, {}, [](std::uint32_t row) { return row & kLow; });
     return rules_[*(after - 1) >> kPageBits];
+}
+
+std::span<const std::uint32_t> UnwindTable::rows_of(std::size_t page) const {
+    const std::size_t end = page + 1 < pages_.size() ? pages_[page + 1] : rows_.size();
+    return std::span(rows_).subspan(pages_[page], end - pages_[page]);
 }
 
 std::size_t UnwindTable::bytes() const {
@@ -240,6 +308,7 @@ std::size_t UnwindTable::bytes() const {
 
 std::string UnwindTable::save() const {
     std::string bytes;
+    bytes.reserve(kHeader + this->bytes());
     put(bytes, kMagic);
     put(bytes, first_page_);
     put(bytes, losses_.functions);

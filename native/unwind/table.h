@@ -31,13 +31,19 @@ class UnwindTable {
     UnwindTable() = default;
 
     // Of functions that overlap, the one that comes first holds, and sections earlier in `sections` come first.
-    // `functions`: such that no section tells of, whose beginnings are read; they must not overlap others.
-    // `entry`: where a program begins; without CFI there, that is where its stacks end.
-    static UnwindTable build(std::span<const CfiSection> sections, std::span<const FunctionCode> functions = {},
-                             std::optional<std::uint64_t> entry = std::nullopt);
+    static UnwindTable build(std::span<const CfiSection> sections);
+
+    // This table and rules for functions that it knows nothing of, from their beginnings. By address; those that overlap others, or
+    // what is known, are left out.
+    UnwindTable with_functions(std::span<const FunctionCode> functions) const;
+
+    // This table and the place where a program begins, of which it knows nothing: that is where stacks end.
+    UnwindTable with_entry(std::uint64_t entry) const;
 
     // The rule that holds at an instruction.
     const UnwindRule& find(std::uint64_t address) const;
+
+    bool knows(std::uint64_t address) const { return find(address).cfa != UnwindRule::Cfa::kNone; }
 
     const CfiLosses& losses() const { return losses_; }
     std::size_t rows() const { return rows_.size(); }
@@ -59,7 +65,11 @@ class UnwindTable {
    private:
     static constexpr unsigned kPageBits = 12;
 
-    void fill(const Cfi& cfi, const std::vector<const CfiFunction*>& functions);
+    struct Addition;
+
+    UnwindTable with(std::span<const Addition> additions, const RuleTable& rules) const;
+    std::span<const std::uint32_t> rows_of(std::size_t page) const;
+    bool knows_any(std::uint64_t begin, std::uint64_t end) const;
     void add(std::uint64_t address, std::uint32_t rule);
     bool is_sound() const;
     static std::uint32_t next_number();

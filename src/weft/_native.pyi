@@ -258,16 +258,15 @@ class UnwindTable:
     """The unwind rules of one module's code, by addresses as linked."""
 
     @staticmethod
-    def build(
-        sections: Sequence[tuple[bytes, int, bool]],
-        functions: Sequence[tuple[int, int, bytes]] = (),
-        entry: int | None = None,
-    ) -> UnwindTable:
-        """Compile CFI: for each section its bytes, its address, and whether it is .eh_frame (or .debug_frame).
+    def build(sections: Sequence[tuple[bytes, int, bool]]) -> UnwindTable:
+        """Compile CFI: for each section its bytes, its address, and whether it is .eh_frame (or .debug_frame)."""
+    def with_functions(self, functions: Sequence[tuple[int, int, bytes]]) -> UnwindTable:
+        """This table and rules for functions that it knows nothing of: (address, end, first bytes), by address.
 
-        functions: (address, end, first bytes) of such without CFI, whose beginnings are read. They must not overlap.
-        entry: where a program begins; without CFI there, that is where its stacks end.
+        Their beginnings are read. Those that overlap others, or what is known, are left out.
         """
+    def with_entry(self, entry: int) -> UnwindTable:
+        """This table and the place where a program begins, of which it knows nothing: that is where stacks end."""
     def covers(self, address: int) -> bool:
         """Whether anything is known of an instruction."""
     @staticmethod

@@ -150,7 +150,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     // Behind what the section tells of, and over it, where that holds.
     const std::array functions = {FunctionCode{kModule + 32, kModule + 4096, ahead},
                                   FunctionCode{kModule + kCodeSize / 2, kModule + kCodeSize, ahead}};
-    const UnwindTable built = UnwindTable::build({&section, 1}, functions);
+    const UnwindTable built = UnwindTable::build({&section, 1}).with_functions(functions);
     check(built.losses().functions + built.losses().overlaps <= size);
     if (built.rows() > kLarge && data[1] % 32 != 0) {
         return 0;  // they take a hundred times longer, and differ in nothing but their empty pages
@@ -171,7 +171,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }();
     map.add(kBias, kBias + (1ULL << 40), kBias, 1, table);
     map.add(kBias + 5, kBias + 5000, kBias + 1, 2, table);
-    static const auto nothing = std::make_shared<const UnwindTable>(UnwindTable::build({}, {}));
+    static const auto nothing = std::make_shared<const UnwindTable>(UnwindTable::build({}));
     map.add(kBias + kModule + kCodeSize / 4, kBias + kModule + kCodeSize / 2, kBias, 3, nothing, true);
     static Words words;
     words.set(code, input.subspan(half), data[1] % 64 == 0 ? kDeepStack : kStackSize);

@@ -57,7 +57,7 @@ def test_entry_with_cfi() -> None:
         assert entry is not None
         assert frames is not None
         section = (file.read(frames.offset, frames.size), frames.address, True)
-    told, own = _native.UnwindTable.build([section], entry=entry), _native.UnwindTable.build([section])
+        told, own = table_of_file(file), _native.UnwindTable.build([section])
     assert own.find(entry)["CFA"] == "end"
     assert [told.find(entry + i) for i in range(128)] == [own.find(entry + i) for i in range(128)]
 

@@ -138,12 +138,12 @@ def test_damaged_sections() -> None:
     assert lost > 500
 
 
-def frames_with(shared: bytes, *, functions: int) -> bytes:
+def frames_with(shared: bytes, *, functions: int, first: int = 0, step: int = 16) -> bytes:
     """An .eh_frame of functions of 16 bytes that share these rules; before them stands that the CFA is rsp + 8."""
     cie = bytes(4) + b"\1zR\0\x01\x78\x10\x01\0" + b"\x0c\x07\x08\x90\x01" + shared
     data = struct.pack("<I", len(cie)) + cie
     for number in range(functions):
-        data += struct.pack("<IIQQB", 21, len(data) + 4, 16 * number, 16, 0)
+        data += struct.pack("<IIQQB", 21, len(data) + 4, first + step * number, 16, 0)
     return data
 
 
@@ -155,3 +155,22 @@ def test_shared_rules_without_end() -> None:
     hostile = _native.UnwindTable.build([(frames_with(bytes(1 << 20), functions=20_000), 0, True)])
     assert hostile.losses["functions"] == 20_000
     assert not hostile.covers(0)
+
+
+def test_functions_without_cfi() -> None:
+    """GIVEN functions without CFI, in gaps of several pages, before and behind all that is known THEN their beginnings
+    tell; of those that overlap others or what is known, and of such that are too far away, nothing is told."""
+    code = bytes.fromhex("53 4883ec10")  # push %rbx; sub $16, %rsp
+    known = _native.UnwindTable.build([(frames_with(b"", functions=3, first=0x10000, step=0x3000), 0, True)])
+    held = [(0x4000, 0x4010), (0x10010, 0x10020), (0x10800, 0x12FFF), (0x13010, 0x16000), (0x18000, 0x18010)]
+    left_out = [(0x11000, 0x11010), (0x12FFF, 0x13001), (0x15FFF, 0x17000), (0x16008, 0x16018), (1 << 40, 1 << 41)]
+    table = known.with_functions([(begin, end, code) for begin, end in sorted(held + left_out)])
+    assert table.losses["overlaps"] == len(left_out)
+    for begin, end in held:
+        assert [table.find(begin + offset)["CFA"] for offset in (0, 1, 4)] == ["rsp+8", "rsp+16", "rsp+16"]
+        assert {table.find(place)["CFA"] for place in range(begin + 5, end)} == {"rsp+32"}
+    for address in (0x3FFF, 0x4010, 0x107FF, 0x12FFF, 0x16017, 0x17FFF, 0x18010, 1 << 40):
+        assert not table.covers(address)
+    for begin in (0x10000, 0x13000, 0x16000):
+        assert {known.find(place)["CFA"] for place in range(begin, begin + 16)} == {"rsp+8"}
+        assert {table.find(place)["CFA"] for place in range(begin, begin + 16)} == {"rsp+8"}

@@ -31,13 +31,18 @@ def table_of(image: Image, file: ElfFile | None) -> _native.UnwindTable:
 
 def table_of_file(file: ElfFile) -> _native.UnwindTable:
     """Compile a file's .eh_frame, and .debug_frame for what that leaves out. ElfError."""
-    sections = []
+    table = _native.UnwindTable.build(list(_frames_of(file)))
+    if file.entry is not None and not table.covers(file.entry):
+        table = table.with_entry(file.entry)
+    functions = list(_uncovered(file, table))
+    return table.with_functions(functions) if functions else table
+
+
+def _frames_of(file: ElfFile) -> Iterator[tuple[bytes, int, bool]]:
+    """Yield the sections with CFI as UnwindTable.build wants them."""
     for name, is_eh in ((".eh_frame", True), (".debug_frame", False)):
         if section := file.section(name):
-            sections.append((file.read(section.offset, section.size), section.address, is_eh))
-    table = _native.UnwindTable.build(sections, entry=file.entry)
-    functions = list(_uncovered(file, table))
-    return _native.UnwindTable.build(sections, functions, file.entry) if functions else table
+            yield file.read(section.offset, section.size), section.address, is_eh
 
 
 def _uncovered(file: ElfFile, table: _native.UnwindTable) -> Iterator[tuple[int, int, bytes]]:
