@@ -315,6 +315,9 @@ def unwind(
     """The native stack of a thread that stands still, innermost first: pc, stack pointer, CFA (0: not known), whether
     the pc is a return address; and the loss that ended it before the outermost frame."""
 
+def give_large_blocks_back() -> None:
+    """From now on, give memory of a megabyte and more back to the kernel as soon as it is freed."""
+
 def demangle(symbol: str) -> str | None:
     """A C++ name as people write it; None for what is none, and for those of more than 65,536 characters."""
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
 
-from weft import __version__
+from weft import __version__, _native
 from weft.capabilities import SYS_ADMIN, drop_capabilities
 from weft.capture import CaptureWriter
 from weft.collect.allocations import AllocationFollower
@@ -175,6 +175,7 @@ def _process_settings() -> Iterator[None]:
     """Set this process up for the sampler, and set it back."""
     # SIGCHLD tells the sampler's thread of stops; taken by any other thread it would only be passed on.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    _native.give_large_blocks_back()
     try:
         with many_files():
             yield

@@ -17,12 +17,13 @@ ADDRESSES = st.one_of(st.integers(0, 60), st.integers(LAST - 30, LAST))
 FUNCTIONS = st.lists(st.tuples(ADDRESSES, st.integers(0, 40), st.binary(min_size=1, max_size=3)), max_size=20)
 
 
-@given(FUNCTIONS, FUNCTIONS, ADDRESSES)
+@given(FUNCTIONS, FUNCTIONS, ADDRESSES, st.one_of(st.none(), st.lists(ADDRESSES)))
 def test_the_smallest_that_holds_it(
-    first: list[tuple[int, int, bytes]], second: list[tuple[int, int, bytes]], address: int
+    first: list[tuple[int, int, bytes]], second: list[tuple[int, int, bytes]], address: int, others: list[int] | None
 ) -> None:
-    """GIVEN functions of two tables that overlap as they like THEN one of the smallest around an address tells it."""
-    functions = Functions()
+    """GIVEN functions of two tables that overlap as they like THEN one of the smallest around an address tells it, also
+    where what will be asked for is known."""
+    functions = Functions(None if others is None else [*others, address])
     functions.add_named(first)
     functions.at(address)  # it is sorted, and then added to
     functions.add_named(second)

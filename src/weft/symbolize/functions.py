@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterable
 
 _LAST = (1 << 64) - 1  # address
 _MAX_LOOKED_AT = 64  # functions before an address; of one function a C library has up to twenty names
@@ -23,7 +23,9 @@ def _oddness(name: bytes) -> tuple[bool, int, bytes]:
 class Functions:
     """Columns of where functions begin and end, and where their names are: these are read for what is asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, addresses: Collection[int] | None = None) -> None:
+        """Have none yet; `addresses`: all that will be asked for, if that is known: no others' functions are kept."""
+        self._addresses = None if addresses is None else sorted(addresses)
         self._begins, self._ends, self._places = array("Q"), array("Q"), array("Q")
         self._readers = array("B")  # which of the following reads the name
         self._names_at: list[NameAt] = []
@@ -37,7 +39,7 @@ class Functions:
         self._is_sorted = False
         self._names_at.append(name_at)
         for address, size, place in functions:
-            if size and max(address, place) <= _LAST:
+            if size and max(address, place) <= _LAST and self._is_wanted(address, address + size):
                 self._begins.append(address)
                 self._ends.append(min(address + size, _LAST))
                 self._places.append(place)
@@ -68,6 +70,12 @@ class Functions:
         smallest = min(self._ends[at] - self._begins[at] for at in near)
         names = [self._name(at) for at in near if self._ends[at] - self._begins[at] == smallest]
         return min(names, key=_oddness)
+
+    def _is_wanted(self, begin: int, end: int) -> bool:
+        if self._addresses is None:
+            return True
+        before_end = bisect_left(self._addresses, end)
+        return before_end > 0 and self._addresses[before_end - 1] >= begin
 
     def _name(self, at: int) -> bytes:
         return self._names_at[self._readers[at]](self._places[at])

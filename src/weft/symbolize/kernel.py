@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection
-from operator import itemgetter
 from pathlib import Path
 
 from weft.sample import KERNEL, NO_FLAGS, Frame, FrameFlag, FrameKind
@@ -42,34 +42,43 @@ class KernelNames:
     """The names of the kernel's functions, read once: modules that are loaded later have none."""
 
     def __init__(self) -> None:
-        self._functions = _read()
-        self._begins = [begin for begin, _ in self._functions]
+        self._text = _read()
+        begins, places = array("Q"), array("Q")
+        for function in _FUNCTION.finditer(self._text):
+            begins.append(int(function[1], 16))
+            places.append(function.start(2))
+        # Those of modules come last. Of several names for a place the kernel takes the first (kernel/kallsyms.c).
+        order = array("I", sorted(range(len(begins)), key=begins.__getitem__))
+        self._begins = array("Q", map(begins.__getitem__, order))
+        self._places = array("Q", map(places.__getitem__, order))  # of their names in the text
+
+    def __bool__(self) -> bool:
+        """Whether the kernel tells them: for those who may not know, all lie at 0."""
+        return len(self._begins) > 0 and self._begins[-1] > 0
 
     def at(self, addresses: Collection[int]) -> dict[int, str]:
         """Return the function at each address, as kernel_functions() does."""
-        return {address: _at(address, self._begins, self._functions) for address in addresses}
+        return {address: self._at(address) for address in addresses}
+
+    def _at(self, address: int) -> str:
+        at = bisect_right(self._begins, address) - 1
+        if not self or at < 0 or address - self._begins[at] >= _LARGEST:
+            return KERNEL
+        place = self._places[bisect_left(self._begins, self._begins[at])]
+        name = self._text[place : self._text.find(b"\n", place)]
+        return KERNEL if name == _END else name.decode("ascii", "backslashreplace").replace("\t", " ")
 
 
 def tells_names() -> bool:
     """Return whether the kernel tells us which function lies at which address."""
-    return bool(_read())
+    return bool(KernelNames())
 
 
-def _at(address: int, begins: list[bytes], functions: list[tuple[bytes, bytes]]) -> str:
-    at = bisect_right(begins, b"%016x" % address) - 1
-    if at < 0 or address - int(begins[at], 16) >= _LARGEST:
-        return KERNEL
-    # Of several names for a place the kernel itself takes the first (kernel/kallsyms.c).
-    _, name = functions[bisect_left(begins, begins[at])]
-    return KERNEL if name == _END else name.decode("ascii", "backslashreplace").replace("\t", " ")
-
-
-def _read() -> list[tuple[bytes, bytes]]:
-    """Return where functions begin, in hexadecimal and in order, and their names; none if the kernel hides them."""
+def _read() -> bytes:
+    """Return what the kernel tells, whole lines of it; nothing if it tells nothing."""
     try:
         with _KALLSYMS.open("rb") as file:
-            functions: list[tuple[bytes, bytes]] = _FUNCTION.findall(file.read(_MAX_BYTES))
+            text = file.read(_MAX_BYTES)
     except OSError:
-        return []
-    functions.sort(key=itemgetter(0))
-    return functions if functions and int(functions[-1][0], 16) else []
+        return b""
+    return text[: text.rfind(b"\n") + 1]

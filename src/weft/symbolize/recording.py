@@ -57,5 +57,5 @@ class Symbolizer:
         self.warnings = warnings_of(modules.values()) + self._servers.warnings
 
     def _resolve(self, module: CodeModule, addresses: Mapping[int, list[int]]) -> _Found:
-        with closing(Resolver(module, self._servers)) as resolver:
+        with closing(Resolver(module, self._servers, addresses)) as resolver:
             return [(ids, resolver.at(address)) for address, ids in addresses.items()]

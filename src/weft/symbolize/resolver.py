@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing
-from functools import partial
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from functools import cached_property, partial
 from typing import Any
 
 from weft.readers import ReaderError
@@ -16,9 +17,9 @@ from weft.symbolize.functions import Functions
 from weft.symbolize.lines import lines_of
 from weft.symbolize.machinery import is_machinery
 from weft.symbolize.names import readable
-from weft.symbolize.unnamed import STUB, Unnamed, stub_name, stubs
+from weft.symbolize.unnamed import STUB, Unnamed, is_in_stubs, stub_name, stubs
 from weft.target.code import CodeModule
-from weft.target.elf import ElfError, ElfFile
+from weft.target.elf import ElfError
 
 # "py::FUNCTION:FILE": a trampoline of a Python frame (Python/perf_trampoline.c). "py::jit:executor": 3.15 JIT code.
 _OF_CPYTHON = "py::"
@@ -29,21 +30,26 @@ _NAMELESS = "[inlined]"  # dwz has moved its name into a file that cannot be had
 class Resolver:
     """Answers for one module, until it is closed. What it cannot tell, it tells by its address."""
 
-    def __init__(self, module: CodeModule, servers: Debuginfod | None = None) -> None:
-        """Read the module's symbols, and note in it what cannot be read; `servers`: asked for what is not here."""
+    def __init__(
+        self, module: CodeModule, servers: Debuginfod | None = None, addresses: Collection[int] | None = None
+    ) -> None:
+        """Read the module's symbols, and note in it what cannot be read.
+
+        servers: asked for what is not here. addresses: all that will be asked for, if that is known, to save memory.
+        """
         self._module = module
-        self._functions = Functions()
+        self._addresses = addresses
+        self._functions = Functions(addresses)
         self._lines: Any = None  # a symbolic.SymCache
         self._rest: DebugInformation | None = None  # what that leaves out
         self._has_dwo = self._has_nameless = False
         self._cython = CythonModule(module.path)
-        self._unnamed: Unnamed | None = None
         self._opened = ExitStack()
-        files = files_of(module, servers, self._opened)
+        self._files = files = files_of(module, servers, self._opened)
         if not files and not module.jit:
             why = "its file cannot be had" if module.table else "its process ended before it was read"
             module.problems.append(f"its functions have no names: {why}")
-        self._read_functions(files)
+        self._read_functions()
         if with_lines := next((file for file in reversed(files) if has_lines(file)), None):
             self._lines = lines_of(module, with_lines)
             if self._lines:
@@ -54,21 +60,36 @@ class Resolver:
         """Close the files that are not the module's own, and end what reads them."""
         self._opened.close()
 
-    def _read_functions(self, files: list[ElfFile]) -> None:
-        for file in files:
-            try:
+    def _read_functions(self) -> None:
+        for file in self._files:
+            with self._noting(f"the symbols in {file.path}"):
                 self._functions.add(file.function_symbols(), file.name_at)
-            except ElfError as error:
-                self._module.problems.append(f"the symbols in {file.path} cannot be read: {error}")
-        try:
-            for file in files[:1]:
-                self._functions.add(stubs(file), partial(stub_name, file))
-            if files and not any(file.section(".symtab") for file in files):
-                self._unnamed = Unnamed(files[0])
-        except ElfError as error:
-            self._module.problems.append(f"names for functions without symbols cannot be read: {error}")
         if self._module.jit:
             self._functions.add_named((begin, end - begin, name) for begin, end, name in self._module.jit.functions())
+
+    @cached_property
+    def _stubs(self) -> Functions:
+        """The entries of the procedure linkage table."""
+        functions = Functions(self._addresses)
+        with self._noting("names for functions without symbols"):
+            functions.add(stubs(self._files[0]), partial(stub_name, self._files[0]))
+        return functions
+
+    @cached_property
+    def _unnamed(self) -> Unnamed | None:
+        """What is known of functions without symbols, where there are no symbols of all of them."""
+        with self._noting("names for functions without symbols"):
+            if self._files and not any(file.section(".symtab") for file in self._files):
+                return Unnamed(self._files[0])
+        return None
+
+    @contextmanager
+    def _noting(self, what: str) -> Iterator[None]:
+        """Note in the module what cannot be read."""
+        try:
+            yield
+        except ElfError as error:
+            self._module.problems.append(f"{what} cannot be read: {error}")
 
     def at(self, address: int) -> list[Frame]:
         """Return the function that the address lies in, and those inlined into it there, outermost first."""
@@ -146,9 +167,9 @@ class Resolver:
 
     def _symbol(self, address: int) -> str | None:
         """Return the name of the smallest function that holds the address."""
-        try:
+        name = None
+        with self._noting("a symbol's name"):
             name = self._functions.at(address)
-        except ElfError as error:
-            self._module.problems.append(f"a symbol's name cannot be read: {error}")
-            return None
+            if not name and self._files and is_in_stubs(self._files[0], address):
+                name = self._stubs.at(address)
         return readable(name.decode("utf-8", "backslashreplace")) if name else None

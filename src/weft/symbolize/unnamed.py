@@ -34,6 +34,12 @@ def stubs(file: ElfFile) -> Iterator[tuple[int, int, int]]:
                 yield begin, _STUB_SIZE, slots[slot]
 
 
+def is_in_stubs(file: ElfFile, address: int) -> bool:
+    """Whether an address lies in the procedure linkage table."""
+    sections = filter(None, map(file.section, _STUB_SECTIONS))
+    return any(section.address <= address < section.address + section.size for section in sections)
+
+
 def stub_name(file: ElfFile, place: int) -> bytes:
     """Return the name to tell an entry by: `memset@plt`. ElfError."""
     return file.name_at(place) + STUB.encode()

@@ -10,6 +10,7 @@ import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 _ET_REL = 1
 _SHF_EXECINSTR = 4
@@ -26,7 +27,7 @@ MAX_HEADERS = 1024
 _MAX_TABLE = 256 << 20  # bytes of a symbol or string table; CPython's own have about 1 MB
 _MAX_ENTRIES = 1 << 22  # of a table; libtorch_cpu has some 500,000 symbols
 _MAX_NAME = 4096  # bytes; longer ones are cut
-_PART = 1 << 20  # bytes of a string table that are searched at a time
+_PART = 1 << 20  # bytes of a table that are read at a time, where it is gone through once
 # Of names: so many bytes, and so many times the string table that they come from, in which they may overlap.
 _MOST_NAMES, _MOST_SHARED = 1 << 16, 8
 
@@ -244,7 +245,7 @@ class ElfFile:
         """Yield (address, size, place of the name in the file) of the same: the names of libtorch's take 150 MB."""
         for kind in (_SHT_SYMTAB, _SHT_DYNSYM):
             symbols, strings = self._symbols(kind)
-            for at, info, _, section, value, size in SYMBOL.iter_unpack(symbols):
+            for at, info, _, section, value, size in self._entries(symbols, SYMBOL):
                 if strings and section and info & 15 in _FUNCTIONS and at < strings.size:
                     yield self._placed(value, section), size, strings.offset + at
 
@@ -262,10 +263,10 @@ class ElfFile:
         """
         symbols, strings = self._symbols(_SHT_DYNSYM)
         found = {}
-        for slot, info, _ in self._relocations() if strings else ():
-            at = (info >> 32) * SYMBOL.size
-            if strings and 0 < at <= len(symbols) - SYMBOL.size:
-                found[slot] = strings.offset + SYMBOL.unpack_from(symbols, at)[0]
+        names = [entry[0] for entry in self._entries(symbols, SYMBOL)] if strings else []
+        for slot, info, _ in self._relocations() if names else ():
+            if strings and 0 < info >> 32 < len(names):
+                found[slot] = strings.offset + names[info >> 32]
         return found
 
     def relative_relocations(self) -> Iterator[tuple[int, int]]:
@@ -282,14 +283,23 @@ class ElfFile:
 
     def _relocations(self) -> Iterator[tuple[int, int, int]]:
         for name in (".rela.plt", ".rela.dyn"):
-            table = self.contents(name) or b""
-            yield from _RELOCATION.iter_unpack(table[: _whole(len(table), _RELOCATION)])
+            yield from self._entries(self.section(name), _RELOCATION)
+
+    def _entries(self, table: Section | None, entry: struct.Struct) -> Iterator[Any]:
+        """Yield the whole entries of a table, as tuples."""
+        if table is None:
+            return
+        size = _whole(table.size, entry)
+        part = _PART // entry.size * entry.size
+        for begin in range(0, size, part):
+            yield from entry.iter_unpack(self.read(table.offset + begin, min(part, size - begin)))
 
     def _defined(self, kind: int, types: tuple[int, ...]) -> Iterator[tuple[int, int, bytes]]:
         """Yield (address, size, name) of the symbols of some types that a table defines."""
-        text, symbols = self._table(kind)
+        symbols, strings = self._symbols(kind)
+        text = self.read(strings.offset, strings.size) if strings else b""
         names = _Names(text)
-        for at, info, _, section, value, size in SYMBOL.iter_unpack(symbols):
+        for at, info, _, section, value, size in self._entries(symbols, SYMBOL):
             if section and info & 15 in types and at < len(text):
                 yield self._placed(value, section), size, names.at(at)
 
@@ -303,7 +313,7 @@ class ElfFile:
         symbols, strings = self._symbols(kind)
         # A name is found in the string table first, so that the symbols need only be compared by number.
         wanted = self._find(strings, names) if strings else {}
-        for at, _, _, section, value, size in SYMBOL.iter_unpack(symbols) if wanted else ():
+        for at, _, _, section, value, size in self._entries(symbols, SYMBOL) if wanted else ():
             if at in wanted and section:
                 yield wanted[at], value, size
 
@@ -323,17 +333,12 @@ class ElfFile:
                     at = text.find(key, at + 1)
         return found
 
-    def _table(self, kind: int) -> tuple[bytes, bytes]:
-        """Return the strings and the symbols of the first table of this kind; empty if there is none."""
-        symbols, strings = self._symbols(kind)
-        return (self.read(strings.offset, strings.size), symbols) if strings else (b"", b"")
-
-    def _symbols(self, kind: int) -> tuple[bytes, Section | None]:
-        """Return the symbols of the first table of this kind, and the section with their names."""
+    def _symbols(self, kind: int) -> tuple[Section, Section] | tuple[None, None]:
+        """Return the first table of symbols of this kind, and that of their names."""
         table = next((s for s in self.sections if s.type == kind), None)
         if table is None or table.link >= len(self.sections):
-            return b"", None
-        return self.read(table.offset, _whole(table.size, SYMBOL)), self.sections[table.link]
+            return None, None
+        return table, self.sections[table.link]
 
 
 def _whole(size: int, entry: struct.Struct) -> int:

@@ -32,6 +32,7 @@ _PROBES = Path("/sys/bus/event_source/devices/uprobe/type")
 
 _MAX_ATTR = 160  # bytes of union bpf_attr; what a kernel does not know must be 0
 _LOG = 1 << 20
+_PART = 1 << 20  # bytes of a map that are written at a time
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -121,12 +122,13 @@ class Map(File):
         _bpf(_MAP_DELETE, self._entry(key)[:16])  # it takes no value
 
     def write(self, at: int, data: bytes) -> None:
-        """Overwrite some bytes of an array that is MMAPABLE. What is mapped of it is resident, so that is no more."""
-        begin = at // mmap.PAGESIZE * mmap.PAGESIZE
-        end = -(-(at + len(data)) // mmap.PAGESIZE) * mmap.PAGESIZE
-        if data:
-            with mmap.mmap(self.descriptor, end - begin, offset=begin) as memory:
-                memory[at - begin : at - begin + len(data)] = data
+        """Overwrite some bytes of an array that is MMAPABLE, a part at a time: what is mapped of it is resident."""
+        for done in range(0, len(data), _PART):
+            part = data[done : done + _PART]
+            page, inside = divmod(at + done, mmap.PAGESIZE)
+            size = -(-(inside + len(part)) // mmap.PAGESIZE) * mmap.PAGESIZE
+            with mmap.mmap(self.descriptor, size, offset=page * mmap.PAGESIZE) as memory:
+                memory[inside : inside + len(part)] = part
 
 
 def wait_for_programs() -> bool:
