@@ -66,7 +66,9 @@ def test_a_python_without_a_gil(free: Interpreter, mode: str, tmp_path: Path) ->
     command = [*free.command, "-c", BUSY.format(0.5)]
     run = run_weft("record", "--mode", mode, "-o", tmp_path / "x.weft", "--", *command)
     said = ["weft: a free-threaded Python has no GIL to hold: --mode cpu shows what runs"] if mode == "gil" else []
-    assert (run.returncode, run.stderr.splitlines()) == (0, said)
+    *lines, last = run.stderr.splitlines()
+    assert (run.returncode, lines) == (0, said)
+    assert last.startswith(f"weft: wrote {tmp_path / 'x.weft'}: ")
 
 
 def test_weft_itself(tmp_path: Path) -> None:

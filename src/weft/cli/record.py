@@ -130,10 +130,14 @@ def record(
         check_mode(format_, options.mode.name.lower())
     path = output or Path(_default_name(pid, command, format_))
     if format_ is None:
-        return _record(path, pid, command, options, view, report=output is None)
+        result = _record(path, pid, command, options)
+        if output is None:
+            _print_report(result, view)
+        _tell_written(path, result, f" (weft report {path} shows {'them' if output else 'more'})")
+        return _status(result)
     _check_writable(path)
     scratch = Path(tempfile.mkdtemp(prefix="weft-")) / "recording.weft"
-    status = _record(scratch, pid, command, options, view, report=False)
+    result = _record(scratch, pid, command, options)
     try:
         with Capture(scratch) as capture:
             write(capture, format_, path, view)
@@ -141,12 +145,12 @@ def record(
         raise OutputError(f"{error}; the recording is kept: weft report {scratch} -o FILE") from error
     scratch.unlink()
     scratch.parent.rmdir()
-    click.echo(f"weft: wrote {path}", err=True)
-    return status
+    _tell_written(path, result)
+    return _status(result)
 
 
-def _record(path: Path, pid: int | None, command: Sequence[str], options: Options, view: View, *, report: bool) -> int:
-    """Make the capture and return weft's exit status."""
+def _record(path: Path, pid: int | None, command: Sequence[str], options: Options) -> Result:
+    """Make the capture, and tell what could not be done."""
     with ProgressLine(sys.stderr) as progress:
         if options.machine:
             result = record_machine(path, options, progress.show)
@@ -163,9 +167,15 @@ def _record(path: Path, pid: int | None, command: Sequence[str], options: Option
     if not result.runtimes and not result.failures and not options.machine:
         advice = "" if options.subprocesses else "; with -s its subprocesses are recorded, too"
         click.echo(f"weft: no Python was found in {_told(pid, command)}{advice}", err=True)
-    if report:
-        _print_report(result, view)
-        click.echo(f"weft: wrote {path} (weft report {path} shows more)", err=True)
+    return result
+
+
+def _tell_written(path: Path, result: Result, advice: str = "") -> None:
+    samples = result.account["samples_taken"]
+    click.echo(f"weft: wrote {path}: {samples:,} sample{'s' * (samples != 1)}{advice}", err=True)
+
+
+def _status(result: Result) -> int:
     return 0 if result.exit_status is None else shell_status(result.exit_status)
 
 
