@@ -186,7 +186,9 @@ def test_a_source_that_is_not_there_is_told(open_page: OpenPage, read_me: Record
 def test_sources_are_recorded(open_page: OpenPage, tmp_path: Path) -> None:
     """A program that has ended when its recording does: its source is there, at the line where it spent its time."""
     script = tmp_path / "burns.py"
-    script.write_text("def burn():\n    return sum(i * i for i in range(4_000_000))\n\n\nfor _ in range(6):\n    burn()\n", "utf-8")
+    script.write_text(
+        "def burn():\n    return sum(i * i for i in range(4_000_000))\n\n\nfor _ in range(6):\n    burn()\n", "utf-8"
+    )
     capture = tmp_path / "burns.weft"
     command = [
         sys.executable,
