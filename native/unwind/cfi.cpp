@@ -530,6 +530,7 @@ Cfi::Cfi(std::span<const CfiSection> sections) {
     for (const CfiSection& section : sections) {
         SectionReader(section, cies_, functions_, losses_).read();
     }
+    // The sections are in an array, so that their addresses tell which comes first.
     std::ranges::sort(functions_, {}, [](const CfiFunction& function) {
         return std::tuple(function.begin, function.cie->section, function.program);
     });

@@ -172,7 +172,7 @@ def _runtime_of(process: Process, options: Options) -> Runtime | None:
 
 @contextmanager
 def _process_settings() -> Iterator[None]:
-    """Set this process up for the sampler, and set it back."""
+    """Set this process up for the sampler, and set it back, but for when it gives memory back."""
     # SIGCHLD tells the sampler's thread of stops; taken by any other thread it would only be passed on.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     _native.give_large_blocks_back()

@@ -52,7 +52,8 @@ class KernelNames:
         self._begins = array("Q", map(begins.__getitem__, order))
         self._places = array("Q", map(places.__getitem__, order))  # of their names in the text
 
-    def __bool__(self) -> bool:
+    @property
+    def are_told(self) -> bool:
         """Whether the kernel tells them: for those who may not know, all lie at 0."""
         return len(self._begins) > 0 and self._begins[-1] > 0
 
@@ -62,7 +63,7 @@ class KernelNames:
 
     def _at(self, address: int) -> str:
         at = bisect_right(self._begins, address) - 1
-        if not self or at < 0 or address - self._begins[at] >= _LARGEST:
+        if not self.are_told or at < 0 or address - self._begins[at] >= _LARGEST:
             return KERNEL
         place = self._places[bisect_left(self._begins, self._begins[at])]
         name = self._text[place : self._text.find(b"\n", place)]
@@ -71,7 +72,7 @@ class KernelNames:
 
 def tells_names() -> bool:
     """Return whether the kernel tells us which function lies at which address."""
-    return bool(KernelNames())
+    return KernelNames().are_told
 
 
 def _read() -> bytes:

@@ -45,12 +45,12 @@ class Resolver:
         self._has_dwo = self._has_nameless = False
         self._cython = CythonModule(module.path)
         self._opened = ExitStack()
-        self._files = files = files_of(module, servers, self._opened)
-        if not files and not module.jit:
+        self._files = files_of(module, servers, self._opened)
+        if not self._files and not module.jit:
             why = "its file cannot be had" if module.table else "its process ended before it was read"
             module.problems.append(f"its functions have no names: {why}")
         self._read_functions()
-        if with_lines := next((file for file in reversed(files) if has_lines(file)), None):
+        if with_lines := next((file for file in reversed(self._files) if has_lines(file)), None):
             self._lines = lines_of(module, with_lines)
             if self._lines:
                 shared = shared_file(module, servers, with_lines, self._opened)
@@ -71,7 +71,7 @@ class Resolver:
     def _stubs(self) -> Functions:
         """The entries of the procedure linkage table."""
         functions = Functions(self._addresses)
-        with self._noting("names for functions without symbols"):
+        with self._noting("the names of what it calls in other modules"):
             functions.add(stubs(self._files[0]), partial(stub_name, self._files[0]))
         return functions
 

@@ -263,10 +263,10 @@ class ElfFile:
         """
         symbols, strings = self._symbols(_SHT_DYNSYM)
         found = {}
-        names = [entry[0] for entry in self._entries(symbols, SYMBOL)] if strings else []
-        for slot, info, _ in self._relocations() if names else ():
-            if strings and 0 < info >> 32 < len(names):
-                found[slot] = strings.offset + names[info >> 32]
+        places = [strings.offset + at for at, *_ in self._entries(symbols, SYMBOL)] if strings else []
+        for slot, info, _ in self._relocations() if places else ():
+            if 0 < info >> 32 < len(places):
+                found[slot] = places[info >> 32]
         return found
 
     def relative_relocations(self) -> Iterator[tuple[int, int]]:
