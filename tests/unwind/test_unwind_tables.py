@@ -138,9 +138,10 @@ def test_damaged_sections() -> None:
     assert lost > 500
 
 
-def frames_with(shared: bytes, *, functions: int, first: int = 0, step: int = 16) -> bytes:
+def frames_with(shared: bytes, *, functions: int, first: int = 0, step: int = 16, signal: bool = False) -> bytes:
     """An .eh_frame of functions of 16 bytes that share these rules; before them stands that the CFA is rsp + 8."""
-    cie = bytes(4) + b"\1zR\0\x01\x78\x10\x01\0" + b"\x0c\x07\x08\x90\x01" + shared
+    augmentation = b"zRS" if signal else b"zR"
+    cie = bytes(4) + b"\1" + augmentation + b"\0\x01\x78\x10\x01\0" + b"\x0c\x07\x08\x90\x01" + shared
     data = struct.pack("<I", len(cie)) + cie
     for number in range(functions):
         data += struct.pack("<IIQQB", 21, len(data) + 4, first + step * number, 16, 0)
@@ -161,7 +162,13 @@ def test_functions_without_cfi() -> None:
     """GIVEN functions without CFI, in gaps of several pages, before and behind all that is known THEN their beginnings
     tell; of those that overlap others or what is known, and of such that are too far away, nothing is told."""
     code = bytes.fromhex("53 4883ec10")  # push %rbx; sub $16, %rsp
-    known = _native.UnwindTable.build([(frames_with(b"", functions=3, first=0x10000, step=0x3000), 0, True)])
+    # A signal frame whose CFA is an expression that nobody writes: a rule of its own that tells nothing.
+    odd = frames_with(b"\x0f\x01\x96", functions=1, first=0x11800, signal=True)
+    known = _native.UnwindTable.build(
+        [(frames_with(b"", functions=3, first=0x10000, step=0x3000), 0, True), (odd, 0, True)]
+    )
+    assert known.find(0x11800) != known.find(0x11810)
+    assert not known.covers(0x11800)
     held = [(0x4000, 0x4010), (0x10010, 0x10020), (0x10800, 0x12FFF), (0x13010, 0x16000), (0x18000, 0x18010)]
     left_out = [(0x11000, 0x11010), (0x12FFF, 0x13001), (0x15FFF, 0x17000), (0x16008, 0x16018), (1 << 40, 1 << 41)]
     table = known.with_functions([(begin, end, code) for begin, end in sorted(held + left_out)])
