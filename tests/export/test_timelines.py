@@ -146,7 +146,7 @@ def test_chrome_trace_nests(tmp_path: Path) -> None:
     for _ in range(400):
         names = tuple(rng.choice("abc") for _ in range(rng.randrange(1, 6)))
         weight, thread = rng.randrange(1, 3000) * 1000, rng.choice([1, 2])
-        builder.run([frame(name) for name in names], weight, thread=thread, gap_ns=rng.choice([0, 0, 0, 3 * MS]))
+        builder.run([frame(name) for name in names], weight, thread=thread, gap_ns=rng.choice([0, 0, 0, 5 * MS]))
         expected[{1: 1234, 2: 1240}[thread], names] += weight
     document = export(chrometrace, builder.close())
     got: Counter[tuple[int, tuple[str, ...]]] = Counter()
@@ -165,6 +165,25 @@ def test_chrome_trace_nests(tmp_path: Path) -> None:
             around.append((event["name"], begin, end))
             got[tid, tuple(name for name, _, _ in around)] += end - begin
     assert {key: time for key, time in got.items() if time} == dict(expected)
+
+
+def test_a_thread_that_runs_on(tmp_path: Path) -> None:
+    """GIVEN samples of a thread that runs, at times that are drawn without memory, each of which claims one period, and
+    is blocked twice for as short a time THEN no time is missing but that for which it was blocked."""
+    rng = random.Random(7)
+    builder = CaptureBuilder(tmp_path / "x.weft")
+    elapsed_ns = 0
+    for number in range(300):
+        blocked = number in (100, 200)
+        passed_ns = MS if blocked else round(min(4.0, rng.expovariate(1)) * MS)
+        state = State.BLOCKED if blocked else State.RUNNING
+        builder.run([frame(rng.choice("ab"))], MS, gap_ns=passed_ns - MS, state=state)
+        elapsed_ns += passed_ns
+    (profile,) = (document := export(speedscope, builder.close()))["profiles"]
+    time = check_evented(profile, document["shared"]["frames"])
+    first_ns = profile["events"][0]["at"]
+    assert time.total() == profile["endValue"] - first_ns - 2 * MS
+    assert abs(time.total() - elapsed_ns) < 6 * MS
 
 
 def gecko_stack(thread: dict[str, Any], row: int | None) -> list[str]:

@@ -11,6 +11,7 @@ from weft.profile.transform import Paths
 from weft.sample import State
 
 LONGEST: Final = 500  # frames of a stack that a time line shows
+_MOST_PERIODS: Final = 4  # from one sample to the next; each claims one (native/sampler/pacing.cpp)
 
 
 class Span(NamedTuple):
@@ -32,9 +33,18 @@ class Event(NamedTuple):
 
 def spans(capture: Capture, profile: Profile, thread: int) -> Iterator[Span]:
     """The spans of one thread; none overlap. Between them it was blocked (unless profile.idle), or samples are lost."""
-    slack_ns = 1_000_000_000 // profile.rate_hz // 2  # between one run and the next; a real gap is a period or more
+    shown = frozenset(State) if profile.idle else frozenset(ACTIVE)
+    period_ns = 1_000_000_000 // profile.rate_hz
+    # In mode wall all that a thread does is told, so it did nothing else between two samples. Else it may have.
+    is_all_told = profile.mode == "wall" and not profile.imported
+    slack_ns = _MOST_PERIODS * period_ns if is_all_told else period_ns // 2
+    return (span for span in _joined(_runs(capture, profile, thread), slack_ns) if span.state in shown)
+
+
+def _joined(runs: Iterator[Span], slack_ns: int) -> Iterator[Span]:
+    """Runs in the order of time, without overlaps, nor gaps of up to slack_ns."""
     last: Span | None = None
-    for span in _runs(capture, profile, thread):
+    for span in runs:
         if last is None:
             last = span
         elif span.start_ns - last.end_ns > slack_ns:
@@ -50,13 +60,11 @@ def spans(capture: Capture, profile: Profile, thread: int) -> Iterator[Span]:
 
 
 def _runs(capture: Capture, profile: Profile, thread: int) -> Iterator[Span]:
-    shown = frozenset(State) if profile.idle else frozenset(ACTIVE)
     for runs in capture.runs(thread):
         for at, weight, state, stack in zip(runs.at_ns, runs.weight_ns, runs.state, runs.stack, strict=True):
-            if state in shown:
-                yield Span(at - weight, at, profile.nodes[stack], State(state))
+            yield Span(at - weight, at, profile.nodes[stack], State(state))
     for run in capture.standing():
-        if run.thread == thread and run.state in shown:
+        if run.thread == thread:
             yield Span(run.since_ns, capture.written_ns, profile.nodes[run.stack], State(run.state))
 
 

@@ -16,7 +16,7 @@ _KERNEL = re.compile(r"(.+?)(?: \[k\]|_\[k\])", re.DOTALL)  # as weft writes it,
 
 def read(data: bytes, writer: ImportWriter) -> None:
     """Adds all lines, as one thread."""
-    writer.describe(rate_hz=NOMINAL_HZ, timed=False, made_up=True)
+    writer.describe(rate_hz=None, timed=False, made_up=True)
     thread = writer.thread("")
     found = False
     for number, line in enumerate(data.decode("utf-8", "backslashreplace").split("\n"), 1):

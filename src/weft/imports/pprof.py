@@ -46,7 +46,7 @@ class _Reader:
         """Adds all samples."""
         time, scale, count = self._values()
         period = self._message.period if self._string(self._message.period_type.unit) == "nanoseconds" else 0
-        rate_hz = min(1_000_000, max(1, SECOND // period)) if period > 0 and time is not None else NOMINAL_HZ
+        rate_hz = min(1_000_000, max(1, SECOND // period)) if period > 0 and time is not None else None
         name = self._string(self._message.sample_type[time].type) if time is not None else ""
         self._writer.describe(
             rate_hz=rate_hz,
@@ -61,7 +61,7 @@ class _Reader:
             ticks = sample.value[count] if count is not None else None
             weight_ns = sample.value[time] * scale if time is not None else (ticks or 0) * (SECOND // NOMINAL_HZ)
             if ticks is None:
-                ticks = max(1, weight_ns * rate_hz // SECOND)
+                ticks = max(1, weight_ns * (rate_hz or NOMINAL_HZ) // SECOND)
             labels = self._labels(sample)
             state = STATES.get(str(labels.get("state", "")), State.RUNNING)
             self._writer.run(self._thread(labels), self._stack(sample), weight_ns, ticks, state)

@@ -24,8 +24,8 @@ def read(data: bytes, writer: ImportWriter) -> None:
     if not profiles or units - {*UNITS, "none"}:
         told = escape(", ".join(sorted(units - {*UNITS, "none"})))[:100]
         raise ImportedFileError(f"it holds {told}, not time" if profiles else "it has no profile")
-    rates = [_rate(profile) for profile in profiles]
-    writer.describe(rate_hz=max(rates), timed=True, made_up="none" in units)
+    rates = [rate for profile in profiles if (rate := _rate(profile))]
+    writer.describe(rate_hz=max(rates, default=None), timed=True, made_up="none" in units)
     start = min(_number(profile, "startValue") * UNITS.get(profile["unit"], COUNTS) for profile in profiles)
     for number, profile in enumerate(profiles):
         thread = writer.thread(_field(profile, "name", str), number + 1)
@@ -104,13 +104,13 @@ def _frame(value: object) -> Frame:
     )
 
 
-def _rate(profile: dict[str, Any]) -> int:
-    """Samples a second, by the weight that is in the middle of them all."""
+def _rate(profile: dict[str, Any]) -> int | None:
+    """Samples a second, by the weight that is in the middle of them all; None if it has none that are times."""
     weights = profile.get("weights")
     if not isinstance(weights, list) or not weights or profile["unit"] not in UNITS:
-        return NOMINAL_HZ
+        return None
     middle = sorted(_checked(weight) for weight in weights)[len(weights) // 2] * UNITS[profile["unit"]]
-    return min(1_000_000, max(1, round(SECOND / middle))) if middle else NOMINAL_HZ
+    return min(1_000_000, max(1, round(SECOND / middle))) if middle else None
 
 
 def _json(data: bytes) -> dict[str, Any]:

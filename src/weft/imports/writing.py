@@ -53,16 +53,24 @@ class ImportWriter:
             self._writer.commit(max(self._clocks.values(), default=0))
         self._writer.__exit__(kind, error, trace)
 
-    def describe(self, *, rate_hz: int, timed: bool, made_up: bool = False, mode: str = "wall", start: int = 0) -> None:
-        """What is known of the recording: samples a second, whether it is known when they were taken, whether their
-        time is made up from their number, when it began in ns since 1970.
+    def describe(
+        self, *, rate_hz: int | None, timed: bool, made_up: bool = False, mode: str = "wall", start: int = 0
+    ) -> None:
+        """What is known of the recording: samples a second (None: that is not told), whether it is known when they were
+        taken, whether their time is made up from their number, when it began in ns since 1970.
         """
         warnings = ["imported from another profiler: what its samples lack is not known"]
         if made_up:
-            warnings.append(f"the file counts samples and tells no time: each is shown as {1000 // rate_hz} ms")
+            warnings.append(f"the file counts samples and tells no time: each is shown as {1000 // NOMINAL_HZ} ms")
         if not timed:
             warnings.append("the file does not tell when samples were taken: formats with a time line make one up")
-        facts: dict[str, str | int] = {"rate_hz": rate_hz, "timed": int(timed), "mode": mode, "start_unix_ns": start}
+        facts: dict[str, str | int] = {
+            "rate_hz": rate_hz or NOMINAL_HZ,
+            "rate_told": int(rate_hz is not None),
+            "timed": int(timed),
+            "mode": mode,
+            "start_unix_ns": start,
+        }
         for key, value in {**facts, "import_warnings": "\n".join(warnings)}.items():
             self._writer.set_meta(key, value)
 

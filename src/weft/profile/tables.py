@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
 from weft.capture import Capture, Process, Thread
-from weft.profile.units import BYTES, Unit, unit_of
+from weft.profile.units import BYTES, Unit, size, unit_of
 from weft.sample import HIDDEN, Frame, FrameKind, State, is_body
 
 EMPTY = -1  # the frame of the empty stack
@@ -101,6 +101,13 @@ class Profile:
         """Samples a second, as asked for; at least 1."""
         rate = self.meta.get("rate_hz", 1)
         return max(1, rate) if isinstance(rate, int) else 1
+
+    @property
+    def pace(self) -> str:
+        """How often samples were taken, in words; "" where another tool's profile does not tell."""
+        if self.unit is BYTES:
+            return f"one sample in {size(self.bytes_a_sample)}"
+        return f"{self.rate_hz:,} Hz" if self.meta.get("rate_told", 1) else ""
 
     @property
     def bytes_a_sample(self) -> int:

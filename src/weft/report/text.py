@@ -15,7 +15,7 @@ from weft.profile.names import NO_FRAME, STATES, escape, process_name, short_fil
 from weft.profile.quality import Account
 from weft.profile.tables import ACTIVE, Profile, View
 from weft.profile.transform import Cost, by_function, by_line, by_state, costs, python_alone
-from weft.profile.units import BYTES, amount, duration, share, size
+from weft.profile.units import BYTES, amount, duration, share
 from weft.report.console import printed
 from weft.sample import State
 
@@ -80,10 +80,9 @@ def _header(profile: Profile) -> Iterator[RenderableType]:
             line = Text.assemble((process_name(process), "bold"), f"{pid}  ", _about(process, profile.imported))
             line.no_wrap, line.overflow = True, "ellipsis"
             yield line
-    pace = f"one sample in {size(profile.bytes_a_sample)}" if profile.unit is BYTES else f"{profile.rate_hz:,} Hz"
     facts = [
         duration(profile.duration_ns),
-        f"{pace} by {escape(str(profile.meta.get('collector', '?')))}",
+        f"{profile.pace} by {escape(str(profile.meta.get('collector', '?')))}".lstrip(),
         amount(len(profile.threads), "thread"),
     ]
     if profile.start_unix_ns:

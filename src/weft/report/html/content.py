@@ -12,7 +12,7 @@ from weft.capture import Capture, GilWait, Source
 from weft.profile.names import NO_FRAME, escape
 from weft.profile.quality import Account
 from weft.profile.tables import ACTIVE, EMPTY, Profile, View
-from weft.profile.units import BYTES, duration, share, size
+from weft.profile.units import BYTES, duration, share
 from weft.profile.windows import Part
 from weft.report.html.focus import Focus, Numbering, looked_at
 from weft.report.html.pack import DELTA, Packer
@@ -318,6 +318,6 @@ def _facts(profile: Profile) -> list[str]:
     if len(processes) > 1:
         facts = [f"{len(processes):,} processes"]
     facts += sorted({shown(process.runtime) for process in processes if process.runtime})[:3]
-    pace = f"one sample in {size(profile.bytes_a_sample)}" if profile.unit is BYTES else f"{profile.rate_hz:,} Hz"
-    facts.append(f"{duration(profile.duration_ns)} at {pace}, mode {shown(profile.mode)}")
+    pace = f" at {profile.pace}" if profile.pace else ""
+    facts.append(f"{duration(profile.duration_ns)}{pace}, mode {shown(profile.mode)}")
     return facts
