@@ -198,24 +198,24 @@ UnwindTable UnwindTable::with_entry(std::uint64_t entry) const {
 
 UnwindTable UnwindTable::with(std::span<const Addition> additions, const RuleTable& rules) const {
     std::uint64_t begin = first_page_ << kPageBits;
-    std::uint64_t end = begin + (pages_.size() << kPageBits);
+    std::uint64_t last = begin + (pages_.size() << kPageBits) - 1;  // the end may be beyond what 64 bits hold
     UnwindTable table;
     table.rules_ = rules.rules();
     table.losses_ = losses_;
     std::vector<const Addition*> held;
     for (const Addition& addition : additions) {
         if (pages_.empty() && held.empty()) {
-            begin = end = addition.begin;
+            begin = last = addition.begin;
         }
         const std::uint64_t least = std::min(begin, addition.begin);
-        const std::uint64_t most = std::max(end, addition.end);
-        if (addition.begin >= addition.end || most - least > kMaxSpan ||
+        const std::uint64_t most = std::max(last, addition.end - 1);
+        if (addition.begin >= addition.end || most - least >= kMaxSpan ||
             (!held.empty() && addition.begin < held.back()->end) || knows_any(addition.begin, addition.end)) {
             ++table.losses_.overlaps;
             continue;
         }
         begin = least;
-        end = most;
+        last = most;
         held.push_back(&addition);
     }
     table.first_page_ = begin >> kPageBits;

@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import chain, repeat
 from pathlib import Path
 
+import pytest
 from interpreters import Interpreter
 from recordings import account_of, record, woven_stacks_of
 from running import StartTarget
@@ -21,6 +22,7 @@ def python_names(frames: tuple[Frame, ...]) -> list[str]:
     return [frame.function.rsplit(".", 1)[-1] for frame in reversed(frames) if frame.kind is FrameKind.PYTHON]
 
 
+@pytest.mark.serial  # what was taken away is read before the thread moves on, if a CPU is there for it
 def test_older_frames(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
     """GIVEN a thread 120 calls deep whose older frames lie in pages that are taken away every 2 ms THEN where it rests
     its stack is whole; where it runs it is whole or marked; and no frame is told that it has not."""

@@ -178,6 +178,8 @@ def test_functions_without_cfi() -> None:
         assert {table.find(place)["CFA"] for place in range(begin + 5, end)} == {"rsp+32"}
     for address in (0x3FFF, 0x4010, 0x107FF, 0x12FFF, 0x16017, 0x17FFF, 0x18010, 1 << 40):
         assert not table.covers(address)
+    top = _native.UnwindTable.build([(frames_with(b"", functions=1, first=(1 << 64) - 4096), 0, True)])
+    assert top.with_functions([(0x1000, 0x1010, code)]).losses["overlaps"] == 1
     for begin in (0x10000, 0x13000, 0x16000):
         assert {known.find(place)["CFA"] for place in range(begin, begin + 16)} == {"rsp+8"}
         assert {table.find(place)["CFA"] for place in range(begin, begin + 16)} == {"rsp+8"}
