@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import random
 import re
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from capture.builder import CaptureBuilder
+from playwright.sync_api import Browser
 from report_page import Page
 from report_recordings import MS, Recording, Seen, frame
 
+from weft.capture import Capture
+from weft.profile.tables import View
+from weft.report.html.content import content
+from weft.report.html.page import inline
 from weft.sample import State
 
 OpenPage = Callable[..., Page]
@@ -234,3 +242,36 @@ def test_views_are_saved_as_png(open_page: OpenPage, phases: Recording) -> None:
         assert data.startswith(b"\x89PNG\r\n")
         width = int.from_bytes(data[16:20], "big")
         assert width == 2 * page.run("return document.querySelector('section:not([hidden]) canvas').clientWidth")
+
+
+SPREAD = """async (data) => {{ {scripts}
+  const model = readModel(await unpack(data));
+  const {{ start, lasts, weight, state }} = model.rows;
+  const bins = binStates(model, 0, start[0], model.end, 100);
+  return {{ rows: [...start].map((at, i) => [at, lasts[i], weight[i], state[i]]), bins: [...bins], end: model.end }};
+}}"""
+
+
+def test_a_thread_that_runs_on(chromium: Browser, tmp_path: Path) -> None:
+    """GIVEN samples of a thread at times that are drawn without memory, each of which claims one period, and which is
+    blocked twice THEN its rows follow one another, with the weights that they have, and it was blocked for as long."""
+    rng = random.Random(3)
+    builder = CaptureBuilder(tmp_path / "x.weft")
+    for number in range(300):
+        blocked = number in (100, 200)
+        passed_ns = 3 * MS if blocked else round(min(4.0, rng.expovariate(1)) * 1000) * 1000 + 1000
+        state, weight_ns = (State.BLOCKED, passed_ns) if blocked else (State.RUNNING, MS)
+        builder.run([frame(rng.choice("ab"))], weight_ns, gap_ns=passed_ns - weight_ns, state=state)
+    with Capture(builder.close()) as capture:
+        data = content(capture, View(idle=True))
+    page = chromium.new_page()
+    scripts = " ".join(inline(name) for name in ("data.js", "lanes.js"))
+    told = page.evaluate(SPREAD.format(scripts=scripts), data)
+    page.close()
+    rows = told["rows"]
+    assert [row[2] for row in rows] == [3 * MS if number in (100, 200) else MS for number in range(300)]
+    assert all(start + lasts == after for (start, lasts, *_), (after, *_) in pairwise(rows))
+    assert [lasts for _, lasts, _, state in rows if state == State.BLOCKED] == [3 * MS] * 2
+    size = (told["end"] - rows[0][0]) / 100
+    sums = [sum(told["bins"][at : at + 7]) for at in range(0, 700, 7)]
+    assert sums == pytest.approx([size] * 100, rel=1e-5)

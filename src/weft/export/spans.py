@@ -11,7 +11,6 @@ from weft.profile.transform import Paths
 from weft.sample import State
 
 LONGEST: Final = 500  # frames of a stack that a time line shows
-_MOST_PERIODS: Final = 4  # from one sample to the next; each claims one (native/sampler/pacing.cpp)
 
 
 class Span(NamedTuple):
@@ -34,10 +33,7 @@ class Event(NamedTuple):
 def spans(capture: Capture, profile: Profile, thread: int) -> Iterator[Span]:
     """The spans of one thread; none overlap. Between them it was blocked (unless profile.idle), or samples are lost."""
     shown = frozenset(State) if profile.idle else frozenset(ACTIVE)
-    period_ns = 1_000_000_000 // profile.rate_hz
-    # In mode wall all that a thread does is told, so it did nothing else between two samples. Else it may have.
-    is_all_told = profile.mode == "wall" and not profile.imported
-    slack_ns = _MOST_PERIODS * period_ns if is_all_told else period_ns // 2
+    slack_ns = profile.spacing_ns or 1_000_000_000 // profile.rate_hz // 2  # between one run and the next
     return (span for span in _joined(_runs(capture, profile, thread), slack_ns) if span.state in shown)
 
 

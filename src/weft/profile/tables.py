@@ -13,6 +13,7 @@ from weft.sample import HIDDEN, Frame, FrameKind, State, is_body
 EMPTY = -1  # the frame of the empty stack
 _STATES = tuple(State)  # by their number
 ACTIVE = (State.RUNNING, State.RUNNABLE, State.GIL)  # what is shown unless blocked threads are asked for too
+_MOST_PERIODS = 4  # from one sample to the next; each claims one (native/sampler/pacing.cpp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,15 @@ class Profile:
         if self.unit is BYTES:
             return f"one sample in {size(self.bytes_a_sample)}"
         return f"{self.rate_hz:,} Hz" if self.meta.get("rate_told", 1) else ""
+
+    @property
+    def spacing_ns(self) -> int:
+        """How far apart two samples may be of a thread that did nothing else in between; 0: that cannot be known.
+
+        In mode wall all that a thread does is told, in others it may have been blocked.
+        """
+        is_all_told = self.mode == "wall" and not self.imported
+        return _MOST_PERIODS * 1_000_000_000 // self.rate_hz if is_all_told else 0
 
     @property
     def bytes_a_sample(self) -> int:

@@ -105,6 +105,7 @@ def _packed(
         "unit": profile.unit.name,
         "durationUs": profile.duration_ns // 1000,
         "sliceUs": rows.slice_us,
+        "spacingUs": profile.spacing_ns // 1000,
         "fine": rows.fine,
         "pruned": pruned,
         "prunedFrame": numbering.frames.get(PRUNED, -1),

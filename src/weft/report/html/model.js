@@ -45,7 +45,7 @@ export const WRAPPER = 16;
  * @property {Int32Array} depth  of each stack; 0 at the outermost frame
  * @property {{start: Float64Array, lasts: Float64Array, weight: Float64Array, ticks: ArrayLike<number>,
  *   state: ArrayLike<number>, stack: Int32Array}} rows  one thread's after another's, each in the order of time; ns since the
- *   beginning. A weight is the time that it lasts, or bytes: then it is of a moment
+ *   beginning. A weight is time, which a row lasts but where samples are not evenly spaced, or bytes: then it is of a moment
  * @property {{thread: ArrayLike<number>, stack: Int32Array, state: ArrayLike<number>, weight: Float64Array,
  *   ticks: ArrayLike<number>} | null} totals  what all time adds up to, where the rows tell some stacks coarsely
  * @property {Int32Array} firstRow  of each thread, and one past the last
@@ -72,7 +72,7 @@ export function readModel({ head, column }) {
     parent,
     depth,
     frame: new Int32Array(column("stack.frame")),
-    ...readRows(column, head.durationUs * 1000, weights),
+    ...readRows(column, head.durationUs * 1000, weights, head.sliceUs === 0 ? head.spacingUs * 1000 : 0),
     totals: head.sliceUs > 0 ? readTotals(column, weights) : null,
     waits: Object.fromEntries(waits.map((name) => [name, column(`wait.${name}`)])),
   };
@@ -94,20 +94,26 @@ function nanoseconds(microseconds) {
   return ns;
 }
 
-function readRows(column, duration, weights) {
+/** @param {number} spacing  ns: what is less after another row of its thread lasts since that one's end */
+function readRows(column, duration, weights, spacing) {
   const counts = column("row.count");
   const firstRow = new Int32Array(counts.length + 1);
   for (let i = 0; i < counts.length; i++) firstRow[i + 1] = firstRow[i] + counts[i];
   const gap = column("row.gap");
   const weight = weights(column("row.weight"));
-  const lasts = weights === nanoseconds ? weight : new Float64Array(weight.length);
+  const lasts = weights === nanoseconds ? weight.slice() : new Float64Array(weight.length);
   const start = new Float64Array(gap.length);
   let end = duration;
   for (let thread = 0; thread < counts.length; thread++) {
     let at = 0;
     for (let i = firstRow[thread]; i < firstRow[thread + 1]; i++) {
       start[i] = at + gap[i] * 1000;
+      const before = at;
       at = start[i] + lasts[i];
+      if (lasts[i] > 0 && i > firstRow[thread] && start[i] - before < spacing && at > before) {
+        start[i] = before;
+        lasts[i] = at - before;
+      }
     }
     end = Math.max(end, weights === nanoseconds ? at : at + 1); // a moment lies before the end
   }
@@ -221,7 +227,8 @@ export function timesOf(model, choice) {
     for (let i = model.firstRow[thread]; i < model.firstRow[thread + 1]; i++) {
       const end = rows.start[i] + rows.lasts[i];
       if (end <= from || rows.start[i] >= to) continue;
-      const inside = rows.lasts[i] > 0 ? Math.min(end, to) - Math.max(rows.start[i], from) : rows.weight[i];
+      const share = rows.lasts[i] > 0 ? (Math.min(end, to) - Math.max(rows.start[i], from)) / rows.lasts[i] : 1;
+      const inside = rows.weight[i] * share;
       if (choice.states.has(rows.state[i])) byThread[thread] += inside;
       if (counts) byState[rows.state[i]] += inside;
     }

@@ -232,7 +232,7 @@ export class Timeline {
     const found = [];
     let i = rowAfter(this.#model, thread, from);
     while (i < last && rows.start[i] < to) {
-      const end = rows.start[i] + rows.weight[i];
+      const end = rows.start[i] + rows.lasts[i];
       const left = (rows.start[i] - from) * scale;
       let right = (end - from) * scale;
       const isChosen =
