@@ -90,6 +90,7 @@ struct weft_python {
     uint64_t interpreters_head;  // address of the pointer to the first interpreter; 0: there is no Python
     int64_t
         current_state;  // where a thread keeps the address of its thread state, from its thread pointer; 0: not known
+    uint32_t main_follows;  // the pointer to the main interpreter is behind that to the first
     uint32_t interp_next;
     uint32_t interp_threads_head;
     uint32_t thread_next;
@@ -161,7 +162,7 @@ enum weft_end {
     WEFT_END_UNREADABLE,   // a page is not there: not mapped, or not resident
     WEFT_END_NO_RULE,      // the code has no rule that the kernel can apply
     WEFT_END_NO_REGISTER,  // the code's rule asks for a register that was not followed
-    WEFT_END_NO_MODULE,    // the code is in no mapping that was told
+    WEFT_END_NO_MODULE,    // the code is in no mapping that was told, or in one whose table is not there yet
     WEFT_END_NO_STATE,     // the thread has no thread state
 };
 

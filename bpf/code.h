@@ -10,7 +10,7 @@ INLINE int add_code(struct scratch* scratch, uint64_t code, uint64_t identity, u
         return 0;
     }
     const uint32_t data = at + sizeof(struct weft_piece);
-    *(uint64_t*)&scratch->bytes[data & (SCRATCH_BYTES - 1)] = identity;
+    *word_in(scratch->bytes, data & (SCRATCH_BYTES - 1)) = identity;
     struct weft_piece* piece = (struct weft_piece*)&scratch->bytes[at & (SCRATCH_BYTES - 1)];
     piece->address = code;
     piece->size = sizeof identity;
@@ -63,8 +63,8 @@ NOT_INLINE uint64_t add_mark(struct scratch* scratch, const struct weft_python* 
     return weft_mix(identity, mark);
 }
 
-INLINE uint64_t code_word(const struct scratch* scratch, uint32_t offset) {
-    return offset == WEFT_ABSENT ? 0 : *(const uint64_t*)&scratch->code[offset & (WEFT_CODE_BYTES - 1)];
+INLINE uint64_t code_word(struct scratch* scratch, uint32_t offset) {
+    return offset == WEFT_ABSENT ? 0 : *word_in(scratch->code, offset & (WEFT_CODE_BYTES - 1));
 }
 
 // A number for a code object that no other one at its address has had, from its bytes in scratch->code: that of native/python/code.cpp.

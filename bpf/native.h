@@ -5,6 +5,9 @@
 
 enum { MOST_NATIVE = 2048 };
 
+// What is remembered of a rule besides: that its code is an eval loop's.
+#define IN_EVAL_LOOP (1ull << 62)
+
 // One step of a binary search for how many entries of a sorted run begin at `wanted` or before. Without branches (see HIDE).
 #define STEP(position, bits, limit, entry_begin, wanted)         \
     {                                                            \
@@ -84,6 +87,15 @@ NOT_INLINE uint32_t find_rule(struct weft_table* table, uint64_t address) {
     return table->rules_at + (all_rows[(at + found - 1) & (WEFT_ROWS - 1)] >> 12);
 }
 
+INLINE int is_in_eval_loop(const struct weft_process* process, uint64_t address) {
+    for (int i = 0; i < WEFT_EVAL_LOOPS; ++i) {
+        if (address >= process->eval_loop[i].begin && address < process->eval_loop[i].end) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 // The rule of an address that the CPU has not met lately; and remembers it.
 NOT_INLINE uint64_t look_up_rule(struct walk* walk, uint64_t address, struct cached_rule* cached) {
     struct scratch* scratch = walk->scratch;
@@ -103,18 +115,22 @@ NOT_INLINE uint64_t look_up_rule(struct walk* walk, uint64_t address, struct cac
     const uint32_t zero = 0;
     struct weft_table* table = map_lookup(&tables, &table_number);
     struct weft_rule* every = map_lookup(&rules, &zero);
-    const uint32_t number = table ? find_rule(table, address - mapping->bias) & (WEFT_RULES - 1) : 0;
-    if (!number || !every) {
+    if (!table || !every) {
+        scratch->end = WEFT_END_NO_MODULE;
+        return 0;
+    }
+    const uint32_t number = find_rule(table, address - mapping->bias) & (WEFT_RULES - 1);
+    if (!number) {
         scratch->end = WEFT_END_NO_RULE;
         return 0;
     }
     const uint64_t fast = scratch->all_registers ? 0 : every[number].fast;
     cached->key = scratch->rule_key ^ address;
-    cached->rule = fast ? fast : number;
+    cached->rule = (fast ? fast : number) | (is_in_eval_loop(process, address) ? IN_EVAL_LOOP : 0);
     return cached->rule;
 }
 
-// What holds at the frame's code: weft_rule.fast, or else the rule's number; 0: nothing, and scratch->end says why.
+// What holds at the frame's code: weft_rule.fast, or else the rule's number, and IN_EVAL_LOOP; 0: nothing, and scratch->end says why.
 INLINE uint64_t rule_at(struct walk* walk, uint64_t address) {
     // No address of user mode, and the cache must not take it for another.
     if (address >> 47) {
@@ -131,30 +147,36 @@ INLINE uint64_t rule_at(struct walk* walk, uint64_t address) {
 
 // Reads the stack from an address on into the window. Nonzero: it cannot be read.
 NOT_INLINE int move_window(struct scratch* scratch, uint64_t address) {
+    const uint32_t at = (scratch->window_at + STACK_WINDOW) & (WINDOWS_KEPT * STACK_WINDOW - 1);
+    uint8_t* window = &scratch->windows[at];
+    uint64_t* kept_begin = &scratch->kept_begin[at / STACK_WINDOW];
     uint32_t size = STACK_WINDOW;
-    if (read_user(scratch->window, STACK_WINDOW, address)) {
+    *kept_begin = address;
+    if (read_user(window, STACK_WINDOW, address)) {
+        *kept_begin = 0;
         const uint32_t rest = 4096 - (address & 4095);
         size = rest < STACK_WINDOW && rest >= 8 ? rest : 8;
-        if (read_user(scratch->window, size & (STACK_WINDOW - 1), address)) {
-            scratch->window_size = 0;
+        if (read_user(window, size & (STACK_WINDOW - 1), address)) {
+            scratch->window_words = 0;
             return 1;
         }
     }
+    scratch->window_at = at;
     scratch->window_begin = address;
-    scratch->window_size = size;
+    scratch->window_words = size - 7;
     return 0;
 }
 
-// Reads a word of the stack into scratch->word. Nonzero: it cannot be read.
-INLINE int stack_word(struct scratch* scratch, uint64_t address) {
+// Reads a word of the stack. Nonzero: it cannot be read.
+INLINE int stack_word(struct scratch* scratch, uint64_t address, uint64_t* word) {
     uint64_t at = address - scratch->window_begin;
-    if (at >= scratch->window_size || at + 8 > scratch->window_size) {
+    if (at >= scratch->window_words) {
         if (move_window(scratch, address)) {
             return 1;
         }
         at = 0;
     }
-    scratch->word = *(uint64_t*)&scratch->window[at & (STACK_WINDOW - 1)];
+    *word = *word_in(scratch->windows, (scratch->window_at + at) & (WINDOWS_KEPT * STACK_WINDOW - 1));
     return 0;
 }
 
@@ -174,11 +196,7 @@ INLINE int restore(struct scratch* scratch, const struct weft_saved* saved, uint
         *value = sum;
         return 0;
     }
-    if (stack_word(scratch, sum)) {
-        return 1;
-    }
-    *value = scratch->word;
-    return 0;
+    return stack_word(scratch, sum, value);
 }
 
 INLINE struct weft_frame* add_frame(struct scratch* scratch) {
@@ -209,18 +227,6 @@ INLINE struct weft_frame* add_frame(struct scratch* scratch) {
     return frame;
 }
 
-// The stack of an activation, where the interpreter keeps what tells which Python frames are its.
-INLINE void tell_activation(struct walk* walk, uint64_t pc, uint64_t cfa) {
-    const struct weft_process* process = walk->process;
-    const uint32_t size = process->activation_bytes;
-    for (int i = 0; size && i < WEFT_EVAL_LOOPS; ++i) {
-        if (pc >= process->eval_loop[i].begin && pc < process->eval_loop[i].end) {
-            add_piece(walk->scratch, cfa - size, size);
-            return;
-        }
-    }
-}
-
 // To the caller, by a rule of the one form (abi.h). Nonzero: there is none.
 INLINE int to_caller_fast(struct scratch* scratch, struct weft_frame* frame, uint64_t rule) {
     uint64_t* registers = scratch->registers;
@@ -238,15 +244,13 @@ INLINE int to_caller_fast(struct scratch* scratch, struct weft_frame* frame, uin
     scratch->end = WEFT_END_UNREADABLE;
     uint32_t known = scratch->known & 1u << RBP;
     if (saved) {
-        known = stack_word(scratch, cfa + saved) ? 0 : 1u << RBP;
-        registers[RBP] = scratch->word;
+        known = stack_word(scratch, cfa + saved, &registers[RBP]) ? 0 : 1u << RBP;
     }
-    if (stack_word(scratch, cfa - 8)) {
+    if (stack_word(scratch, cfa - 8, &registers[PC])) {
         return 1;
     }
     frame->cfa = cfa;
     registers[RSP] = cfa;
-    registers[PC] = scratch->word;
     scratch->known = known | 1u << RSP | 1u << PC;
     scratch->is_return = 1;
     return 0;
@@ -278,11 +282,11 @@ NOT_INLINE int to_caller(struct scratch* scratch, struct weft_frame* frame, uint
     if (rule->cfa == WEFT_CFA_PLT) {
         cfa += (registers[PC] & 15) >= (uint64_t)(int64_t)rule->addend ? 8 : 0;
     } else if (rule->cfa == WEFT_CFA_DEREF) {
-        if (stack_word(scratch, cfa)) {
+        if (stack_word(scratch, cfa, &cfa)) {
             scratch->end = WEFT_END_UNREADABLE;
             return 1;
         }
-        cfa = scratch->word + (int64_t)rule->addend;
+        cfa += (int64_t)rule->addend;
     }
     if (cfa <= registers[RSP] && !rule->signal) {
         return 1;
@@ -324,6 +328,59 @@ NOT_INLINE int to_caller(struct scratch* scratch, struct weft_frame* frame, uint
     return 0;
 }
 
+// Whether the eight bytes before an address end in a call: by its distance, by a register, or through memory that is not indexed.
+// Others than these are rare (native/unwind/code_rule.cpp knows them all).
+INLINE int ends_in_call(uint64_t bytes) {
+    const uint32_t last = bytes >> 56;
+    const uint32_t second = bytes >> 48 & 0xff;
+    const uint32_t third = bytes >> 40 & 0xff;
+    const uint32_t fifth = bytes >> 24 & 0xff;
+    const uint32_t sixth = bytes >> 16 & 0xff;
+    return fifth == 0xe8 || (second == 0xff && (last & 0xf8) == 0xd0) ||
+           (third == 0xff && (second & 0xf8) == 0x50 && second != 0x54) || (sixth == 0xff && fifth == 0x15) ||
+           (sixth == 0xff && (fifth & 0xf8) == 0x90 && fifth != 0x94);
+}
+
+// The same, where nothing is known of the code, but what follows the call that it waits for goes straight to its return: CPython's
+// perf trampolines (Python/asm_trampoline.S). The unwinder would do the same (rule_without_table), if it leads to a caller's place.
+// Its other ways are its own. Nonzero: it is not such code.
+NOT_INLINE int to_caller_straight(struct walk* walk, struct weft_frame* frame) {
+    struct scratch* scratch = walk->scratch;
+    uint64_t* registers = scratch->registers;
+    uint64_t code = 0;
+    if (!scratch->is_return || read_user(&code, sizeof code, registers[PC])) {
+        return 1;
+    }
+    uint64_t cfa = registers[RSP] + 8;
+    const int pops = (code & 0xffff) == 0xc35d;  // pop %rbp; ret
+    if (pops) {
+        cfa += 8;
+    } else if ((code & 0xff00ffffff) == 0xc300c48348) {  // add $n,%rsp; ret
+        cfa += (int64_t)(signed char)(code >> 24);
+    } else {
+        return 1;
+    }
+    uint64_t pc = 0;
+    uint64_t before = 0;
+    if (cfa <= registers[RSP] || cfa & 7 || stack_word(scratch, cfa - 8, &pc)) {
+        return 1;
+    }
+    if (pc >> 47 || find_mapping(walk->process, pc - 1) >= WEFT_MAPPINGS ||
+        read_user(&before, sizeof before, pc - sizeof before) || !ends_in_call(before)) {
+        return 1;
+    }
+    if (pops) {
+        scratch->known &= ~(1u << RBP);
+        if (!stack_word(scratch, cfa - 16, &registers[RBP])) {
+            scratch->known |= 1u << RBP;
+        }
+    }
+    frame->cfa = cfa;
+    registers[RSP] = cfa;
+    registers[PC] = pc;
+    return 0;
+}
+
 static long native_step(uint32_t index, struct walk* walk) {
     struct scratch* scratch = walk->scratch;
     struct weft_frame* frame = add_frame(scratch);
@@ -332,19 +389,30 @@ static long native_step(uint32_t index, struct walk* walk) {
     }
     const uint64_t code = scratch->registers[PC] - scratch->is_return;
     const uint64_t rule = rule_at(walk, code);
-    if (!rule) {
+    if (!rule && (scratch->end != WEFT_END_NO_RULE || to_caller_straight(walk, frame))) {
         return 1;
     }
-    if (rule & WEFT_FAST ? to_caller_fast(scratch, frame, rule) : to_caller(scratch, frame, rule)) {
+    if (rule && (rule & WEFT_FAST ? to_caller_fast(scratch, frame, rule) : to_caller(scratch, frame, rule))) {
         return 1;
     }
-    tell_activation(walk, code, scratch->registers[RSP]);
+    // The stack of an activation, where the interpreter keeps what tells which Python frames are its.
+    const uint32_t size = walk->process->activation_bytes;
+    if (rule & IN_EVAL_LOOP && size) {
+        add_piece(scratch, frame->cfa - size, size);
+    }
     if (!scratch->registers[PC]) {
         scratch->end = WEFT_END_WHOLE;
         return 1;
     }
     scratch->end = WEFT_END_DEPTH;
     return 0;
+}
+
+// Those of an earlier sample.
+INLINE void forget_windows(struct scratch* scratch) {
+    for (int i = 0; i < WINDOWS_KEPT; ++i) {
+        scratch->kept_begin[i] = 0;
+    }
 }
 
 INLINE void walk_with(struct walk* walk, uint32_t all_registers) {
@@ -356,7 +424,7 @@ INLINE void walk_with(struct walk* walk, uint32_t all_registers) {
     scratch->known = (1u << WEFT_REGISTERS) - 1;
     scratch->is_return = 0;
     scratch->mapping = 0;
-    scratch->window_size = 0;
+    scratch->window_words = 0;
     scratch->window_begin = 0;
     scratch->end = WEFT_END_DEPTH;
     scratch->used = 0;

@@ -15,6 +15,10 @@ INLINE uint64_t word_at(uint64_t address) {
     return word;
 }
 
+INLINE uint64_t told_word(struct scratch* scratch, uint32_t at) {
+    return *word_in(scratch->bytes, at & (SCRATCH_BYTES - 1));
+}
+
 // Notes a thread state that is to be told.
 INLINE void add_state(struct scratch* scratch, uint64_t state) {
     const uint32_t count = scratch->states;
@@ -40,11 +44,34 @@ INLINE int is_own_state(const struct walk* walk, uint64_t state) {
     return state && word_at(state + walk->process->python.thread_pthread) == sample->thread_pointer;
 }
 
+// Tells a thread state, and notes it, if it is this thread's. 0: it is not.
+INLINE int tell_own_state(struct walk* walk, uint64_t state) {
+    struct scratch* scratch = walk->scratch;
+    const struct weft_python* python = &walk->process->python;
+    const uint32_t before = scratch->used;
+    const uint32_t at = state ? add_piece(scratch, state, python->thread_size) : 0;
+    if (!at || told_word(scratch, at + python->thread_pthread) != scratch->sample.thread_pointer) {
+        scratch->used = before;
+        return 0;
+    }
+    scratch->told_state = state;
+    scratch->told_at = at;
+    add_state(scratch, state);
+    return 1;
+}
+
 // Up to 3.12 a subinterpreter's thread state names the thread that made it, and another may run it: its cframe tells whose stack
 // it is on (3.10 on).
 INLINE int is_entered_here(const struct walk* walk, uint64_t state) {
     const uint32_t cframe = walk->process->python.thread_cframe;
     return cframe != WEFT_ABSENT && is_on_stack(&walk->scratch->sample, word_at(state + cframe));
+}
+
+// Up to 3.11 a thread state names the thread that has made it (thread_id) until its own begins: it has no frames then.
+INLINE int has_frames(const struct walk* walk, uint64_t state) {
+    const struct weft_python* python = &walk->process->python;
+    const uint64_t frame = word_at(state + python->thread_frame);
+    return python->cframe_frame == WEFT_ABSENT || !frame ? frame != 0 : word_at(frame + python->cframe_frame) != 0;
 }
 
 static long thread_step(uint32_t index, struct walk* walk) {
@@ -54,7 +81,13 @@ static long thread_step(uint32_t index, struct walk* walk) {
         return 1;
     }
     if (scratch->is_main && is_own_state(walk, state)) {
-        return 1;
+        if (has_frames(walk, state)) {
+            return 1;
+        }
+        if (!scratch->idle) {
+            scratch->idle = state;
+            scratch->until = 0;
+        }
     }
     if (!scratch->is_main && (is_own_state(walk, state) || is_entered_here(walk, state))) {
         add_state(scratch, state);
@@ -64,26 +97,29 @@ static long thread_step(uint32_t index, struct walk* walk) {
 }
 
 // The main interpreter's thread state of this thread: that which is remembered, unless it has a newer one. New ones come to the
-// head of the list, and one that has ended still looks like its thread's, where it was.
+// head of the list, and one that has ended still looks like its thread's, where it was. One without frames is not remembered, and
+// only told if the list has none with frames.
 INLINE void find_main_state(struct walk* walk) {
     struct scratch* scratch = walk->scratch;
     const uint32_t tid = scratch->sample.tid;
     const struct weft_state* known = map_lookup(&states, &tid);
     struct weft_state state = {known ? known->state : 0, scratch->state};
+    scratch->idle = 0;
     if (!known || known->first != state.first) {
         scratch->until = known ? known->first : 0;
         loop(MOST_THREADS, thread_step, walk, 0);
         if (is_own_state(walk, scratch->state)) {
             state.state = scratch->state;
+        } else if (scratch->idle) {
+            state.state = scratch->idle;
         }
     }
-    if (!is_own_state(walk, state.state)) {
+    if (!tell_own_state(walk, state.state)) {
         return;
     }
-    if (!known || known->first != state.first) {
+    if ((!known || known->first != state.first) && state.state != scratch->idle) {
         map_update(&states, &tid, &state, 0);
     }
-    add_state(scratch, state.state);
     scratch->sample.thread_state = state.state;
 }
 
@@ -114,11 +150,15 @@ INLINE void find_states(struct walk* walk) {
     const struct weft_python* python = &walk->process->python;
     struct weft_sample* sample = &scratch->sample;
     scratch->states = 0;
-    scratch->interpreter = word_at(python->interpreters_head);
-    const int alone = scratch->interpreter && !word_at(scratch->interpreter + python->interp_next);
+    scratch->told_state = 0;
+    uint64_t interpreters[2] = {};  // the newest one, and the main one
+    read_user(interpreters, python->main_follows ? sizeof interpreters : sizeof *interpreters,
+              python->interpreters_head);
+    scratch->interpreter = interpreters[0];
+    const int alone = scratch->interpreter &&
+                      (interpreters[0] == interpreters[1] || !word_at(scratch->interpreter + python->interp_next));
     const uint64_t current = python->current_state ? word_at(sample->thread_pointer + python->current_state) : 0;
-    if (alone && is_own_state(walk, current)) {
-        add_state(scratch, current);
+    if (alone && tell_own_state(walk, current)) {
         sample->thread_state = current;
         // When it lets go of the GIL, its storage tells nothing.
         const uint32_t tid = sample->tid;
@@ -156,11 +196,7 @@ NOT_INLINE uint32_t frame_bytes(struct scratch* scratch, uint64_t address, uint3
             return at + older;
         }
     }
-    return add_piece(scratch, address, size);
-}
-
-INLINE uint64_t told_word(const struct scratch* scratch, uint32_t at) {
-    return *(const uint64_t*)&scratch->bytes[at & (SCRATCH_BYTES - 1)];
+    return add_stack_piece(scratch, address, size);
 }
 
 // Whether the frame is the one with which an activation begins (3.12 on). Where others have their code object it has None: to read
@@ -198,16 +234,16 @@ static long cframe_step(uint32_t index, struct walk* walk) {
     struct scratch* scratch = walk->scratch;
     const struct weft_python* python = &walk->process->python;
     const uint64_t cframe = scratch->cframe;
-    if (cframe - scratch->state < python->thread_size) {
+    if (!cframe || cframe - scratch->state < python->thread_size) {
         return 1;
     }
-    const uint32_t at = add_piece(scratch, cframe + python->cframe_frame, python->cframe_size);
+    const uint32_t at = add_stack_piece(scratch, cframe + python->cframe_frame, python->cframe_size);
     if (!at) {
         add_piece(scratch, cframe + python->cframe_frame, sizeof cframe);  // the last one that can be read
         return 1;
     }
     const uint32_t previous = at + python->cframe_previous - python->cframe_frame;
-    scratch->cframe = *(uint64_t*)&scratch->bytes[previous & (SCRATCH_BYTES - 1)];
+    scratch->cframe = told_word(scratch, previous);
     return 0;
 }
 
@@ -220,7 +256,8 @@ static long state_step(uint32_t index, struct walk* walk) {
         return 1;
     }
     const uint64_t state = scratch->found[index & (MOST_STATES - 1)];
-    const uint32_t at = add_piece(scratch, state, python->thread_size);
+    const uint32_t at =
+        state == scratch->told_state ? scratch->told_at : add_piece(scratch, state, python->thread_size);
     if (!at) {
         sample->python_end = WEFT_END_UNREADABLE;
         return 0;
@@ -229,14 +266,14 @@ static long state_step(uint32_t index, struct walk* walk) {
     scratch->block_size = 0;
     scratch->block = 0;
     scratch->end = WEFT_END_DEPTH;
-    uint64_t frame = *(uint64_t*)&scratch->bytes[(at + python->thread_frame) & (SCRATCH_BYTES - 1)];
+    uint64_t frame = told_word(scratch, at + python->thread_frame);
     if (python->cframe_frame != WEFT_ABSENT && frame) {
-        const uint32_t cframe = add_piece(scratch, frame + python->cframe_frame, python->cframe_size);
+        const uint32_t cframe = add_stack_piece(scratch, frame + python->cframe_frame, python->cframe_size);
         if (!cframe) {
             sample->python_end = WEFT_END_UNREADABLE;
             return 0;
         }
-        frame = *(uint64_t*)&scratch->bytes[cframe & (SCRATCH_BYTES - 1)];
+        frame = told_word(scratch, cframe);
     }
     scratch->frame = frame;
     loop(WEFT_MOST_PYTHON, frame_step, walk, 0);
@@ -244,7 +281,7 @@ static long state_step(uint32_t index, struct walk* walk) {
         sample->python_end = scratch->end;
     }
     if (python->cframe_previous != WEFT_ABSENT) {
-        scratch->cframe = *(uint64_t*)&scratch->bytes[(at + python->thread_cframe) & (SCRATCH_BYTES - 1)];
+        scratch->cframe = told_word(scratch, at + python->thread_cframe);
         loop(python->cframes, cframe_step, walk, 0);
     }
     return 0;

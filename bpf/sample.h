@@ -9,7 +9,9 @@ enum {
     CACHED_RULES = 1 << 14,
     WINDOW = 1 << 10,
     STACK_WINDOW = 1 << 11,
-    MOST_STATES = 8,  // thread states of one thread
+    WINDOWS_KEPT = 8,   // on the stack
+    MOST_COPIED = 128,  // bytes
+    MOST_STATES = 8,    // thread states of one thread
     CODES_SEEN = 64,
     CODES_TOLD = 1 << 14,
 };
@@ -36,47 +38,54 @@ struct seen_code {
     uint64_t time_ns;
 };
 
-// The state of the walks is in a map's value, where the verifier does not follow it.
+// The state of the walks is in a map's value, where the verifier does not follow it. What is large comes last: instructions have
+// 16 bits for an offset.
 struct scratch {
-    struct weft_sample sample;  // what is told begins here
-    uint8_t bytes[SCRATCH_BYTES + SCRATCH_SLACK];
-    uint32_t used;  // of bytes
-
     // native.h
     uint64_t registers[32];  // of the frame at hand; the 18th is its CFA
     uint32_t known;          // a bit for each
     uint32_t is_return;
     uint32_t all_registers;
-    uint64_t rule_key;    // of rules that are remembered: what they hold for, but for the address
     uint32_t generation;  // of what is known of the process, as the walk began
+    uint64_t rule_key;    // of rules that are remembered: what they hold for, but for the address
     uint32_t mapping;     // where the last code was found
     uint32_t end;
-    uint64_t word;  // what stack_word() has read
     uint64_t window_begin;
-    uint32_t window_size;
-    uint8_t window[STACK_WINDOW + sizeof(uint64_t)];
+    uint32_t window_words;              // places in it that a word can begin at
+    uint32_t window_at;                 // in `windows`
+    uint64_t kept_begin[WINDOWS_KEPT];  // where those begin that are whole, as they lie in `windows`; 0: there is none
 
     // python.h
     uint64_t interpreter;
     uint64_t state;
-    uint64_t until;  // the thread state that the search ends at
+    uint64_t until;  // the thread state that the search ends at; 0: it goes through all
+    uint64_t idle;   // the first one of this thread's that it has found, if that has no frames
     uint64_t found[MOST_STATES];
     uint32_t states;   // that were found
     uint32_t is_main;  // the interpreter
     uint32_t looks;    // at thread states
+    uint32_t told_at;  // where the bytes are of told_state; of another one nothing is told yet
+    uint64_t told_state;
     uint64_t frame;
     uint64_t cframe;
     uint64_t block;  // what frames are read from, as a piece that is told anyway
     uint32_t block_size;
     uint32_t block_at;
 
+    // allocations.h
+    uint32_t taken;  // a walk uses it now
+
+    uint32_t used;  // of `bytes`
+
     // code.h
     struct seen_code seen[CODES_SEEN];
     uint64_t mark[WEFT_MARK];
     uint8_t code[WEFT_CODE_BYTES + sizeof(uint64_t)];
 
-    // allocations.h
-    uint32_t taken;  // a walk uses it now
+    uint8_t windows[WINDOWS_KEPT * STACK_WINDOW + MOST_COPIED];  // native.h
+
+    struct weft_sample sample;  // what is told begins here
+    uint8_t bytes[SCRATCH_BYTES + SCRATCH_SLACK];
 };
 
 struct walk {
@@ -103,12 +112,27 @@ MAP(allocations, struct weft_allocations);  // by CPU
 MAP(lost, uint64_t);                        // samples that found the ring full
 MAP(ring, struct weft_sample);
 
+// Eight of an array's bytes. To clang the address of a byte has no alignment, and it would load and store them one by one: what a
+// function returns has that of its type.
+INLINE uint64_t* word_in(uint8_t* bytes, uint32_t at) { return (uint64_t*)&bytes[at]; }
+
 INLINE void count_lost(void) {
     const uint32_t zero = 0;
     uint64_t* number = map_lookup(&lost, &zero);
     if (number) {
         ++*number;
     }
+}
+
+// The piece of memory whose bytes lie behind `at` in scratch->bytes already; their offset there.
+INLINE uint32_t end_piece(struct scratch* scratch, uint32_t at, uint64_t address, uint32_t size) {
+    const uint32_t data = at + sizeof(struct weft_piece);
+    struct weft_piece* piece = (struct weft_piece*)&scratch->bytes[at & (SCRATCH_BYTES - 1)];
+    piece->address = address;
+    piece->size = size;
+    piece->kind = WEFT_MEMORY;
+    scratch->used = data + ((size + 7) & ~7u);
+    return data;
 }
 
 // Adds memory of the target as a piece. What it holds is at the offset in scratch->bytes that is returned; 0: it could not be
@@ -122,10 +146,28 @@ NOT_INLINE uint32_t add_piece(struct scratch* scratch, uint64_t address, uint32_
     if (read_user(&scratch->bytes[data & (SCRATCH_BYTES - 1)], size, address)) {
         return 0;
     }
-    struct weft_piece* piece = (struct weft_piece*)&scratch->bytes[at & (SCRATCH_BYTES - 1)];
-    piece->address = address;
-    piece->size = size;
-    piece->kind = WEFT_MEMORY;
-    scratch->used = data + ((size + 7) & ~7u);
-    return data;
+    return end_piece(scratch, at, address, size);
+}
+
+// The same of what may lie on the stack: that is copied where the walk along the native frames has read it, for half of what a
+// read costs.
+NOT_INLINE uint32_t add_stack_piece(struct scratch* scratch, uint64_t address, uint32_t size) {
+    const uint32_t at = scratch->used;
+    if (at > SCRATCH_BYTES - 2 * SCRATCH_SLACK || size > MOST_COPIED) {
+        return add_piece(scratch, address, size);
+    }
+    const uint32_t to = at + sizeof(struct weft_piece);
+    for (uint32_t window = 0; window < WINDOWS_KEPT; ++window) {
+        const uint64_t begin = scratch->kept_begin[window];
+        const uint64_t into = address - begin;
+        if (!begin || into > STACK_WINDOW - size) {
+            continue;
+        }
+        const uint32_t from = (window * STACK_WINDOW + (uint32_t)into) & (WINDOWS_KEPT * STACK_WINDOW - 1);
+        for (uint32_t i = 0; i < MOST_COPIED && i < size; i += sizeof(uint64_t)) {
+            *word_in(scratch->bytes, (to + i) & (SCRATCH_BYTES - 1)) = *word_in(scratch->windows, from + i);
+        }
+        return end_piece(scratch, at, address, size);
+    }
+    return add_piece(scratch, address, size);
 }

@@ -101,6 +101,7 @@ INLINE void begin_sample(struct weft_sample* sample, struct task_struct* task, u
 INLINE long tell_stacks(struct walk* walk, void* context) {
     struct scratch* scratch = walk->scratch;
     struct weft_sample* sample = &scratch->sample;
+    forget_windows(scratch);
     if (sample->is_kernel_task) {
         no_native(walk);
         no_python(walk);

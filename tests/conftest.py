@@ -162,6 +162,22 @@ def start_target(target_folder: Callable[[Interpreter], Path]) -> Iterator[Start
 
 
 @pytest.fixture
+def start_traced(start_target: StartTarget) -> Iterator[StartTarget]:
+    """Start a target with perf support, and remove the files that it has written in the end."""
+    started: list[Path] = []
+
+    def start(interpreter: Interpreter, script: str, *args: object, env: dict[str, str] | None = None) -> Target:
+        target = start_target(interpreter, script, *args, env=env)
+        folder = (interpreter.chroot or Path("/")) / "tmp"
+        started.extend((folder / f"perf-{target.pid}.map", folder / f"jit-{target.pid}.dump"))
+        return target
+
+    yield start
+    for path in started:
+        path.unlink(missing_ok=True)
+
+
+@pytest.fixture
 def paranoid() -> Iterator[None]:
     """The upstream kernel's default, 2: no events of the kernel's side for ordinary users."""
     setting = Path("/proc/sys/kernel/perf_event_paranoid")

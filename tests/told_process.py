@@ -54,7 +54,7 @@ class _ToldCode:
         anonymous: bool = False,
     ) -> None:
         name = "-"
-        if table:
+        if table is not None:  # one without rows is one, too
             path = self._folder / f"{table.number}.table"
             path.write_bytes(table.save())
             name = str(path)

@@ -15,14 +15,20 @@ constexpr std::size_t kMaxSearch = 64;
 
 }  // namespace
 
-void ReadAhead::begin(ProcessMemory& memory, const ReadPlan& plan) {
+void ReadAhead::begin(ProcessMemory& memory, const ReadPlan& plan, const Span& stack) {
     memory_ = &memory;
     pieces_.clear();
+    stack_ = {};
     missed_.clear();
     next_ = 0;
     ++look_;
+    // The stack last: where it cannot be read, the plan has been.
+    wanted_ = plan;
+    if (stack.size != 0) {
+        wanted_.push_back(stack);
+    }
     std::size_t size = 0;
-    for (const Span& span : plan) {
+    for (const Span& span : wanted_) {
         size += span.size;
     }
     if (bytes_.size() < size) {
@@ -32,14 +38,18 @@ void ReadAhead::begin(ProcessMemory& memory, const ReadPlan& plan) {
         return;
     }
     ++calls_;
-    const std::size_t got = memory.read_many(plan, bytes_.data());
+    const std::size_t got = memory.read_many(wanted_, bytes_.data());
     std::size_t offset = 0;
-    for (const Span& span : plan) {
+    for (const Span& span : wanted_) {
         if (offset + span.size > got) {
             break;
         }
         pieces_.push_back({span, offset, false});
         offset += span.size;
+    }
+    if (stack.size != 0 && pieces_.size() == wanted_.size()) {
+        stack_ = pieces_.back();
+        pieces_.pop_back();
     }
 }
 
@@ -62,18 +72,25 @@ void ReadAhead::end(ReadPlan& plan) {
     }
 }
 
+const std::byte* ReadAhead::find_in(const Piece& piece, Address address, std::size_t size) const {
+    // Unsigned: an address below the piece gives a distance that is too large.
+    const std::uint64_t distance = address - piece.span.address;
+    return distance < piece.span.size && size <= piece.span.size - distance ? bytes_.data() + piece.offset + distance
+                                                                            : nullptr;
+}
+
 const std::byte* ReadAhead::find(Address address, std::size_t size) {
+    if (const std::byte* found = find_in(stack_, address, size)) {
+        return found;
+    }
     const std::size_t count = pieces_.size();
     for (std::size_t step = 0; step < std::min(count, kMaxSearch); ++step) {
         std::size_t at = next_ + step;
         at = at < count ? at : at - count;
-        Piece& piece = pieces_[at];
-        // Unsigned: an address below the piece gives a distance that is too large.
-        const std::uint64_t distance = address - piece.span.address;
-        if (distance < piece.span.size && size <= piece.span.size - distance) {
-            piece.used = true;
+        if (const std::byte* found = find_in(pieces_[at], address, size)) {
+            pieces_[at].used = true;
             next_ = at + 1 < count ? at + 1 : 0;
-            return bytes_.data() + piece.offset + distance;
+            return found;
         }
     }
     return nullptr;

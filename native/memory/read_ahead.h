@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <span>
 #include <vector>
 
 #include "memory/process.h"
@@ -16,8 +17,11 @@ using ReadPlan = std::vector<Span>;
 
 class ReadAhead final : public Memory {
    public:
-    // Begins a look: fetches the plan through `memory`, which must outlive the look.
-    void begin(ProcessMemory& memory, const ReadPlan& plan);
+    // Begins a look: fetches the plan through `memory`, which must outlive the look. `stack`: what is known to be wanted besides.
+    void begin(ProcessMemory& memory, const ReadPlan& plan, const Span& stack = {});
+
+    // `stack`, until the next look; empty: it was not to be had.
+    std::span<const std::byte> stack() const { return {bytes_.data() + stack_.offset, stack_.span.size}; }
 
     // Ends it: `plan` becomes what the look has used, for the next time.
     void end(ReadPlan& plan);
@@ -32,6 +36,9 @@ class ReadAhead final : public Memory {
         std::size_t offset;  // in bytes_
         bool used;
     };
+    // Null: the piece does not hold all of it.
+    const std::byte* find_in(const Piece& piece, Address address, std::size_t size) const;
+
     static constexpr std::size_t kPageBytes = 4096;
     struct Page {
         Address begin = 0;
@@ -43,8 +50,10 @@ class ReadAhead final : public Memory {
     ReadResult read_page(Address begin, const Page*& page);
 
     ProcessMemory* memory_ = nullptr;
-    std::vector<Piece> pieces_;     // what was fetched
-    std::vector<std::byte> bytes_;  // of all pieces, one behind the other
+    ReadPlan wanted_;
+    std::vector<Piece> pieces_;  // what was fetched
+    Piece stack_{};
+    std::vector<std::byte> bytes_;  // of all pieces and of the stack, one behind the other
     std::vector<Span> missed_;      // what was asked for and not fetched
     std::size_t next_ = 0;  // where the search begins: walks repeat, so the piece behind the last hit is the likely one
     // Pages read for what was missed: a first or a very deep look reads many small things that lie side by side.

@@ -13,9 +13,10 @@ namespace weft {
 
 namespace {
 
-constexpr int kMaxRounds = 100;  // of looking for tasks that were made while we looked
-constexpr std::uint64_t kNameRounds = 20;
-constexpr std::uint64_t kScanPeriod = 50'000'000;       // ns
+constexpr int kMaxRounds = 100;                                // of looking for tasks that were made while we looked
+constexpr std::uint64_t kScanPeriod = 50'000'000;              // ns
+constexpr std::uint64_t kTracersScanPeriod = 5 * kScanPeriod;  // who is told of new threads, and of the end of its own
+constexpr std::uint64_t kNamesPeriod = 1'000'000'000;
 constexpr std::uint64_t kLongestFork = 10'000'000'000;  // ns; with 12 GB one takes 0.2 s
 
 }  // namespace
@@ -77,6 +78,7 @@ void Sampler::give_python(SampledProcess& process, const PythonPlace& place) {
     process.python_state = SampledProcess::Python::kFound;
     process.weaver = std::make_unique<Weaver>(place.layout);
     tell_kernel(process);
+    process.python_since_ns = monotonic_ns();
 }
 
 void Sampler::tell(const SampledProcess& process, Event::Kind kind, std::int64_t value, std::uint32_t parent) {
@@ -145,6 +147,7 @@ AttachResult Sampler::seize_all(SampledProcess& process) {
     return result;
 }
 
+// Who adds it tells the kernel of it, with all that is known: what the kernel samples before it knows of Python has no Python frames.
 SampledProcess& Sampler::add_process(pid_t pid, std::uint32_t parent, bool launching) {
     const std::uint32_t id = next_process_++;
     auto& process = processes_[id] = std::make_unique<SampledProcess>(id, pid);
@@ -152,6 +155,7 @@ SampledProcess& Sampler::add_process(pid_t pid, std::uint32_t parent, bool launc
     process->launching = launching;
     // For threads that wait throughout; those that run are met as they do.
     process->next_scan_ns = options_.machine && !tells_switches() ? kNever : 0;
+    process->next_names_ns = monotonic_ns() + kNamesPeriod;
     process->image = read_image(pid);
     process->pid_descriptor = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
     if (process->pid_descriptor.valid()) {
@@ -161,7 +165,6 @@ SampledProcess& Sampler::add_process(pid_t pid, std::uint32_t parent, bool launc
         epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, process->pid_descriptor.get(), &event);
     }
     tell(*process, Event::Kind::kProcessStart, 0, parent);
-    tell_kernel(*process);
     return *process;
 }
 
@@ -172,10 +175,12 @@ SampledProcess& Sampler::add_child(pid_t pid, SampledProcess* parent) {
     if (parent != nullptr) {
         child.python_state = parent->python_state;
         child.code = parent->code;
-        if (parent->python) {
-            give_python(child, parent->place);
-            tell(child, Event::Kind::kPythonInherited, 0, parent->id);
-        }
+    }
+    if (parent != nullptr && parent->python) {
+        give_python(child, parent->place);
+        tell(child, Event::Kind::kPythonInherited, 0, parent->id);
+    } else {
+        tell_kernel(child);
     }
     return child;
 }
@@ -225,7 +230,8 @@ void Sampler::scan_processes(std::uint64_t now_ns) {
         if (process->launching || process->next_scan_ns > now_ns) {
             continue;
         }
-        process->next_scan_ns = kernel_side_ ? kNever : now_ns + kScanPeriod;
+        process->next_scan_ns =
+            kernel_side_ ? kNever : now_ns + (options_.stop_threads ? kTracersScanPeriod : kScanPeriod);
         // A tracer is told.
         const std::string image = options_.stop_threads ? std::string() : read_image(process->pid);
         if (process->image.empty()) {
@@ -234,7 +240,7 @@ void Sampler::scan_processes(std::uint64_t now_ns) {
         if (!image.empty() && image != process->image) {
             replaced.push_back(process.get());
         } else {
-            scan_threads(*process);
+            scan_threads(*process, now_ns);
             if (now_ns < process->scan_children_until_ns) {
                 parents.push_back(process.get());
             }
@@ -248,13 +254,16 @@ void Sampler::scan_processes(std::uint64_t now_ns) {
     }
 }
 
-void Sampler::scan_threads(SampledProcess& process) {
+void Sampler::scan_threads(SampledProcess& process, std::uint64_t now_ns) {
     const std::vector<pid_t> tids = list_threads(process.pid);
     for (const pid_t tid : tids) {
         add_thread(process, tid, SampledThread::Trace::kNot);
     }
     std::vector<SampledThread*> ended;
-    const bool look_at_names = ++process.scans % kNameRounds == 0;
+    const bool look_at_names = now_ns >= process.next_names_ns;
+    if (look_at_names) {
+        process.next_names_ns = now_ns + kNamesPeriod;
+    }
     for (const auto& [tid, thread] : process.threads) {
         // A tracee's end is reported, and must be, before the kernel lets it go.
         if (thread->trace == SampledThread::Trace::kNot && std::ranges::find(tids, tid) == tids.end()) {
@@ -381,6 +390,7 @@ void Sampler::replaced_by_exec(SampledProcess& before, SampledThread::Trace trac
     SampledProcess& after = add_process(pid, parent, false);
     after.scan_children_until_ns = scan_children_until_ns;
     after.children = std::move(children);
+    tell_kernel(after);
     add_thread(after, pid, trace);
 }
 

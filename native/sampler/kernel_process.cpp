@@ -20,6 +20,8 @@ weft_python python_of(const PythonPlace& place) {
     weft_python python{};
     python.interpreters_head = place.addresses.interpreters_head;
     python.current_state = place.addresses.current_state;
+    python.main_follows =
+        present(layout.interp_id) ? 1 : 0;  // in _PyRuntime, which is since 3.7 (struct pyinterpreters)
     python.interp_next = layout.interp_next;
     python.interp_threads_head = layout.interp_threads_head;
     python.thread_next = layout.thread_next;

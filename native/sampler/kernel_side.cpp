@@ -15,7 +15,7 @@ namespace weft {
 
 namespace {
 
-constexpr std::uint32_t kTicksOfPeriod = 8;
+constexpr std::uint64_t kKept = 8;  // periods, for which a clock goes on with the one that it has
 
 template <typename Pointer>
 std::uint64_t address_of(Pointer* pointer) {
@@ -74,20 +74,25 @@ void KernelSide::forget(pid_t pid) {
     change(BPF_MAP_DELETE_ELEM, maps_.processes, static_cast<std::uint32_t>(pid), nullptr);
 }
 
-void KernelSide::count_tick(std::uint32_t cpu) {
-    if (cpu < ticks_.size()) {
-        ++ticks_[cpu];
+void KernelSide::note_tick(std::uint32_t cpu) {
+    if (cpu < clocks_.size()) {
+        clocks_[cpu].has_ticked = true;
     }
 }
 
-void KernelSide::draw_periods(const std::function<std::uint64_t()>& draw) {
-    for (std::size_t cpu = 0; cpu < ticks_.size(); ++cpu) {
-        if (ticks_[cpu] >= kTicksOfPeriod) {
-            ticks_[cpu] = 0;
-            // The clock begins anew: what has passed of a period is lost, half of one as a rule.
-            const std::uint64_t period_ns = draw() * 2 * kTicksOfPeriod / (2 * kTicksOfPeriod + 1);
-            ioctl(maps_.clocks[cpu], PERF_EVENT_IOC_PERIOD, &period_ns);
+void KernelSide::draw_periods(std::uint64_t now_ns, std::uint64_t period_ns, const std::function<double()>& draw) {
+    for (std::size_t cpu = 0; cpu < clocks_.size(); ++cpu) {
+        Clock& clock = clocks_[cpu];
+        const std::uint64_t kept_ns = now_ns - clock.since_ns;
+        if (!clock.has_ticked || kept_ns < kKept * period_ns) {
+            continue;
         }
+        clock = {false, now_ns};
+        // A period is kept for a time, not for a number of ticks, so it is the rate that has to be right in the mean. The clock
+        // begins anew with it: what has passed of the last one is lost, half of it as a rule, once in such a time.
+        const double rate = draw() / static_cast<double>(period_ns) + 0.5 / static_cast<double>(kept_ns);
+        const auto drawn_ns = static_cast<std::uint64_t>(1 / rate);
+        ioctl(maps_.clocks[cpu], PERF_EVENT_IOC_PERIOD, &drawn_ns);
     }
 }
 

@@ -34,7 +34,7 @@ struct KernelMaps {
 class KernelSide {
    public:
     explicit KernelSide(const KernelMaps& maps)
-        : maps_(maps), ring_(maps.ring, maps.ring_bytes), ticks_(maps.clocks.size()) {}
+        : maps_(maps), ring_(maps.ring, maps.ring_bytes), clocks_(maps.clocks.size()) {}
 
     // Samples of the process are taken from now on, by what is known of it now; its generation is given here. False: the kernel
     // has no room for it.
@@ -50,10 +50,11 @@ class KernelSide {
     KernelRing& ring() { return ring_; }
 
     // A sample was taken at a tick of this CPU's clock.
-    void count_tick(std::uint32_t cpu);
+    void note_tick(std::uint32_t cpu);
 
-    // Gives clocks that have ticked a few times another period; `draw` tells it, in ns.
-    void draw_periods(const std::function<std::uint64_t()>& draw);
+    // Gives clocks that have ticked, and have had their period for some times `period_ns`, another one; `draw` tells the factor by
+    // which their rate is to be another than that of `period_ns`.
+    void draw_periods(std::uint64_t now_ns, std::uint64_t period_ns, const std::function<double()>& draw);
 
     // Whether the kernel tells of threads that leave their CPU, and come back.
     bool tells_switches() const { return maps_.threads >= 0; }
@@ -68,7 +69,11 @@ class KernelSide {
 
     KernelMaps maps_;
     KernelRing ring_;
-    std::vector<std::uint32_t> ticks_;                      // by CPU, since its clock got its period
+    struct Clock {
+        bool has_ticked = false;     // and a sample was taken, since it got its period
+        std::uint64_t since_ns = 0;  // when that was
+    };
+    std::vector<Clock> clocks_;                             // by CPU
     std::uint64_t others_since_ns_ = 0;                     // all processes are sampled since then; 0: they are not
     std::uint16_t generation_ = 0;                          // that was given last
     std::unordered_map<pid_t, std::uint16_t> generations_;  // of those that the kernel knows

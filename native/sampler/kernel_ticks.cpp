@@ -76,6 +76,7 @@ SampledProcess* Sampler::meet_process() {
     if (kernel_sample_.head().is_kernel_task != 0) {
         process.python_state = SampledProcess::Python::kNone;
     }
+    tell_kernel(process);
     return &process;
 }
 
@@ -88,7 +89,7 @@ void Sampler::meet_all() {
         if (!options_.machine->lets(pid)) {
             kernel_side_->ignore(pid);
         } else if (!is_kernel_task(pid)) {
-            add_process(pid, 0, false);
+            tell_kernel(add_process(pid, 0, false));
         }
     }
 }
@@ -114,10 +115,13 @@ void Sampler::learn_codes(SampledProcess& process) {
 // kernel_sample_ was looked at. The kernel looks at the first of many threads only.
 void Sampler::remember_state(SampledThread& thread) {
     const weft_sample& head = kernel_sample_.head();
+    if (head.thread_state != 0) {
+        return;
+    }
     const auto state = std::ranges::find_if(thread.python.states, [&](const ThreadState& each) {
         return each.interpreter_id == 0 && each.pthread == head.thread_pointer;
     });
-    if (state != thread.python.states.end() && state->address != head.thread_state) {
+    if (state != thread.python.states.end()) {
         kernel_side_->remember_state(thread.tid, state->address);
     }
 }

@@ -13,6 +13,7 @@ namespace {
 // process, so both can be tried.
 constexpr Address kGlibcTid = 0x2d0;
 constexpr Address kMuslTid = 0x30;
+constexpr Address kMostOfStack = 128 << 10;
 constexpr std::size_t kMaxSharedInterpreters = 16;
 constexpr std::uint32_t kCodesKept = 1 << 16;  // some 150 MB, most of them on Python's side
 
@@ -21,6 +22,13 @@ constexpr std::uint32_t kCodesKept = 1 << 16;  // some 150 MB, most of them on P
 bool on_stack(Address address, const ThreadPosition& position) {
     const bool first = position.pthread < position.stack_pointer();
     return address >= position.stack_pointer() && (first || address < position.pthread);
+}
+
+// What is to be read of a thread's stack; past some size it costs more than the call that it saves.
+Span stack_of(const ThreadPosition& position) {
+    const Address size = position.stack_end - position.stack_pointer();
+    const bool wanted = position.stack_end > position.stack_pointer() && size <= kMostOfStack;
+    return wanted ? Span{position.stack_pointer(), static_cast<std::uint32_t>(size)} : Span{};
 }
 
 }  // namespace
@@ -78,16 +86,17 @@ void PythonTarget::join(PythonThread& thread) const {
 }
 
 void PythonTarget::walk_states(Memory& memory, Memory& objects, const PythonThread& thread,
-                               const ThreadPosition& position, PythonStack& stack) {
+                               const std::vector<ThreadState>& states, const ThreadPosition& position,
+                               PythonStack& stack) {
     stack.clear();
-    if (threads_.interpreters.size() == 1 && thread.states.size() == 1) {
-        walker_.walk(memory, objects, thread.states.front(), codes_, stack);
+    if (threads_.interpreters.size() == 1 && states.size() == 1) {
+        walker_.walk(memory, objects, states.front(), codes_, stack);
         return;
     }
     // A thread with several interpreters runs one inside the other.
     parts_.clear();
     std::size_t frames = 0;
-    for (const ThreadState& state : thread.states) {
+    for (const ThreadState& state : states) {
         if (frames >= FrameWalker::kMaxFrames) {
             stack.loss = Loss::kDepth;
             break;
@@ -111,20 +120,40 @@ void PythonTarget::walk_states(Memory& memory, Memory& objects, const PythonThre
     }
 }
 
-// The thread may have ended since, and its state is in no list any more.
-std::optional<ThreadState> PythonTarget::past_state(const PythonThread& thread, const PastThread& past) const {
+// The thread's states as they were. The list may be of another time: the thread may have ended since, and up to 3.11 the state of
+// a thread that has not begun names the one that has made it (thread_id).
+const std::vector<ThreadState>& PythonTarget::states_then(const PythonThread& thread, const PastThread& past) {
     Address interpreter = 0;
     const Layout& layout = runtime_.layout();
     if (past.state == 0 ||
         read_pointer(past.memory, layout, past.state + layout.thread_interp, interpreter) != Loss::kNone) {
-        return std::nullopt;
+        return thread.states;
     }
-    return ThreadState{past.state, interpreter, 0, thread.pthread, 0};
+    states_then_ = thread.states;
+    std::erase_if(states_then_, [](const ThreadState& state) { return state.interpreter_id == 0; });
+    states_then_.push_back({past.state, interpreter, 0, thread.pthread, 0});
+    return states_then_;
+}
+
+// Lists the thread states anew if there may be others by now, and finds the thread's own among them.
+void PythonTarget::keep_up(ProcessMemory& memory, PythonThread& thread, const PastThread* past) {
+    // A thread without a thread state may get one at any time, and a new one is listed before its thread has entered its
+    // name (PyThreadState_New runs in the parent): look again after 1, 2, 4, ... samples.
+    const bool look_again = thread.states.empty() && std::has_single_bit(thread.empty_looks);
+    // Samples of one look at the ring are all older than that.
+    const bool is_asked = past != nullptr && past->ring_look != 0 && past->ring_look == ring_look_;
+    if (listing_ == 0 || look_again || (!is_asked && runtime_.has_grown(look_, threads_))) {
+        list(memory);
+    }
+    ring_look_ = past != nullptr ? past->ring_look : 0;
+    if (thread.joined_to != listing_) {
+        join(thread);
+    }
 }
 
 bool PythonTarget::look(ProcessMemory& memory, PythonThread& thread, ThreadPosition position, PythonStack& stack,
                         const PastThread* past) {
-    read_ahead_.begin(memory, thread.plan);
+    read_ahead_.begin(memory, thread.plan, stack_of(position));
     look_.begin(read_ahead_);
     // Counted by their numbers: a program that makes ever new code objects has them at the same few addresses.
     if (next_code_id_ - first_code_kept_ > kCodesKept) {
@@ -145,34 +174,21 @@ bool PythonTarget::look(ProcessMemory& memory, PythonThread& thread, ThreadPosit
         thread.pthread = position.pthread;
         thread.joined_to = 0;
     }
-    // A thread without a thread state may get one at any time, and a new one is listed before its thread has entered its
-    // name (PyThreadState_New runs in the parent): look again after 1, 2, 4, ... samples.
-    const bool look_again = thread.states.empty() && std::has_single_bit(thread.empty_looks);
-    if (listing_ == 0 || look_again || runtime_.has_grown(look_, threads_)) {
-        list(memory);
-    }
-    if (thread.joined_to != listing_) {
-        join(thread);
-    }
+    keep_up(memory, thread, past);
     for (const ThreadState& state : thread.states) {
         if (position.pthread == 0 && is(thread, state.pthread)) {
             position.pthread = state.pthread;
         }
     }
-    const bool is_listed = !thread.states.empty();
-    if (past != nullptr && !is_listed) {
-        if (const std::optional<ThreadState> state = past_state(thread, *past)) {
-            thread.states.push_back(*state);
-        }
-    }
-    walk_states(*own, *objects, thread, position, stack);
-    if (!is_listed) {
-        thread.states.clear();
-    }
+    const auto walk = [&] {
+        const std::vector<ThreadState>& states = past != nullptr ? states_then(thread, *past) : thread.states;
+        walk_states(*own, *objects, thread, states, position, stack);
+    };
+    walk();
     if (stack.loss == Loss::kNoThreadState) {
         list(memory);
         join(thread);
-        walk_states(*own, *objects, thread, position, stack);
+        walk();
     }
     if (past != nullptr) {
         codes_.learn();

@@ -33,6 +33,7 @@ struct PythonThread {
 struct ThreadPosition {
     Address pthread = 0;    // 0: it is not
     RegisterSet registers;  // in user mode
+    Address stack_end = 0;  // up to here its stack is to be read, too; 0: that is not wanted
 
     Address stack_pointer() const { return registers.get(Register::kRsp); }  // 0: it is not known
 };
@@ -42,7 +43,8 @@ struct PastThread {
     Memory& memory;
     PastMemory& objects;
     std::span<const CodeIdentity> codes;
-    Address state = 0;  // its thread state in the main interpreter; 0: none was found
+    Address state = 0;            // its thread state in the main interpreter; 0: none was found
+    std::uint64_t ring_look = 0;  // the look at the kernel's ring that has found it; 0: it is the only one
 };
 
 class PythonTarget {
@@ -72,6 +74,9 @@ class PythonTarget {
     // Whether `address` lies in a GIL: a thread that waits there waits for the GIL.
     bool is_gil(Address address) const;
 
+    // Of the last look: the stack from its stack pointer on, up to `stack_end`; empty: it was not to be had.
+    std::span<const std::byte> stack() const { return read_ahead_.stack(); }
+
     const Runtime& runtime() const { return runtime_; }
     CodeTable& codes() { return codes_; }
     // Code objects with numbers below this have been forgotten: they get new ones when they are seen again. 0: none since
@@ -81,9 +86,10 @@ class PythonTarget {
    private:
     void list(Memory& memory);
     void join(PythonThread& thread) const;
-    std::optional<ThreadState> past_state(const PythonThread& thread, const PastThread& past) const;
-    void walk_states(Memory& memory, Memory& objects, const PythonThread& thread, const ThreadPosition& position,
-                     PythonStack& stack);
+    void keep_up(ProcessMemory& memory, PythonThread& thread, const PastThread* past);
+    const std::vector<ThreadState>& states_then(const PythonThread& thread, const PastThread& past);
+    void walk_states(Memory& memory, Memory& objects, const PythonThread& thread,
+                     const std::vector<ThreadState>& states, const ThreadPosition& position, PythonStack& stack);
     bool may_be_entered_by_others() const;
     const Interpreter* interpreter_of_gil(Address address) const;
 
@@ -97,8 +103,9 @@ class PythonTarget {
     std::uint32_t first_code_kept_ = next_code_id_;
     std::uint32_t forgotten_below_ = 0;
     std::uint64_t listing_ = 0;                        // counts calls of list()
+    std::uint64_t ring_look_ = 0;                      // in which it was last asked whether there are more
     std::unordered_map<Address, std::uint64_t> tids_;  // pthread_self -> tid, as glibc or musl keeps it
-    PythonStack part_;
+    std::vector<ThreadState> states_then_;
     std::vector<PythonStack> parts_;
 };
 

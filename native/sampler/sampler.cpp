@@ -305,6 +305,7 @@ void Sampler::on_ticks(TickRing& ring, const Wake& wake) {
             come_late(*found->second);
         }
     }
+    postpone_timer(monotonic_ns());
 }
 
 void Sampler::run_commands() {

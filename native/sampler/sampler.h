@@ -98,7 +98,10 @@ class Sampler {
     void end_recording();
 
     // pacing.cpp
+    std::uint64_t next_deadline_ns(std::uint64_t now_ns) const;
     void arm_timer(std::uint64_t now_ns);
+    void postpone_timer(std::uint64_t now_ns);
+    void set_timer(std::uint64_t at_ns);
     void tick(std::uint64_t now_ns);
     void check(SampledThread& thread, std::uint64_t now_ns, std::uint64_t missed);
     bool has_left_anew(SampledThread& thread);
@@ -107,6 +110,7 @@ class Sampler {
     void give_clock(SampledThread& thread);
     bool open_clock(SampledThread& thread);
     std::uint64_t between(std::uint64_t least_ns, std::uint64_t most_ns);
+    double drawn_factor();
     std::uint64_t drawn_period_ns();
     std::uint64_t drawn_tick_ns(std::uint64_t passed_ns);
     // Whether it is known of every period of its CPU time that it is over.
@@ -125,6 +129,7 @@ class Sampler {
     };
     void sample_at_tick(SampledThread& thread, int cpu, const Tick& tick, const Wake& wake);
     Look look_at_waiting(SampledThread& thread, int cpu, const Tick& tick, const Wake& wake);
+    std::optional<Look> look_between(SampledThread& thread, std::uint64_t switches, const Tick* tick, const Wake& wake);
     void sample_running(SampledThread& thread, std::uint64_t now_ns);
     bool seize_late(SampledThread& thread, std::uint64_t now_ns);
     void interrupt(SampledThread& thread);
@@ -224,7 +229,7 @@ class Sampler {
     AttachResult seize_all(SampledProcess& process);
     void scan_processes(std::uint64_t now_ns);
     void scan_children(SampledProcess& process);
-    void scan_threads(SampledProcess& process);
+    void scan_threads(SampledProcess& process, std::uint64_t now_ns);
     void take_stops();
     void take_stop(pid_t tid, const tracer::Stop& stop);
     void free_unreported();

@@ -63,47 +63,61 @@ void Sampler::sample_at_tick(SampledThread& thread, int cpu, const Tick& tick, c
 // a page or for the thread's mmap lock, the thread goes on; then it is read again.
 Sampler::Look Sampler::look_at_waiting(SampledThread& thread, int cpu, const Tick& tick, const Wake& wake) {
     Look look;
+    look.loss = Loss::kTorn;
+    if (sched_getcpu() != cpu) {
+        return look;  // the kernel has taken this CPU away (hotplug)
+    }
+    // Known not to have been on a CPU at some time, and switched in once since then: that was for this tick, on this CPU, which
+    // is ours now. It was once before the reading if it is once behind it.
+    if (thread.still && tick.time_ns > thread.still->at_ns) {
+        if (const auto seen = look_between(thread, thread.still->switches + 1, &tick, wake)) {
+            return *seen;
+        }
+    }
     for (int i = 0; i < kWaitingLooks; ++i) {
-        const std::uint64_t begin_ns = monotonic_ns();
-        SchedStat before;
-        if (!thread.files.read(before)) {
+        if (!thread.files.read(look.stat)) {
             look.loss = Loss::kExited;
             return look;
         }
-        look.stat = before;
-        look.loss = Loss::kTorn;
-        if (sched_getcpu() != cpu) {
-            return look;  // the kernel has taken this CPU away (hotplug)
-        }
-        // Known not to have been on a CPU at some time, and switched in once since then: that was for this tick, on this
-        // CPU, which is ours now. Else it must be this CPU's; then it is not on it, since we are.
-        const bool once =
-            thread.still && tick.time_ns > thread.still->at_ns && before.switches == thread.still->switches + 1;
-        if (!once && thread.files.cpu() != cpu) {
+        // It must be this CPU's; then it is not on it, since we are.
+        if (thread.files.cpu() != cpu) {
             return look;
         }
-        // If this reader has had the CPU since the tick, the thread has not moved since, and its registers are the tick's.
-        const bool in_time = begin_ns - std::min(begin_ns, tick.time_ns) < kWakeUp;
-        const bool at_tick = i == 0 && (in_time || is_same_entry(tick, wake)) && wake.by(tick);
-        Look seen = look_at(thread, {0, at_tick ? tick.registers : RegisterSet{}}, stack_);
-        if (thread.files.read(seen.stat) && seen.stat.switches == before.switches) {
-            thread.still = Stillness{monotonic_ns(), seen.stat.switches};
-            seen.held_ns = thread.still->at_ns - (at_tick ? tick.time_ns : begin_ns);
-            if (options_.native && !at_tick && thread.blind_looks < kMaxBlindLooks) {
-                ++thread.blind_looks;
-                look.stat = seen.stat;
-                look.loss = Loss::kNoRegisters;  // the next tick will tell them
-                return look;
-            }
-            thread.blind_looks = 0;
-            if (at_tick) {
-                note_kernel(tick.kernel);
-            }
-            ++batch_.account.stacks_waiting;
-            return seen;
+        if (const auto seen = look_between(thread, look.stat.switches, i == 0 ? &tick : nullptr, wake)) {
+            return *seen;
         }
     }
     return look;
+}
+
+// What is seen of a thread that has been switched in so often, if that still holds behind the reading. `tick`: at which it may
+// still be; null: it has been looked at since then.
+std::optional<Sampler::Look> Sampler::look_between(SampledThread& thread, std::uint64_t switches, const Tick* tick,
+                                                   const Wake& wake) {
+    const std::uint64_t begin_ns = monotonic_ns();
+    // If this reader has had the CPU since the tick, the thread has not moved since, and its registers are the tick's.
+    const bool at_tick = tick != nullptr &&
+                         (begin_ns - std::min(begin_ns, tick->time_ns) < kWakeUp || is_same_entry(*tick, wake)) &&
+                         wake.by(*tick);
+    Look seen = look_at(thread, {0, at_tick ? tick->registers : RegisterSet{}}, stack_);
+    if (!thread.files.read(seen.stat) || seen.stat.switches != switches) {
+        return std::nullopt;
+    }
+    thread.still = Stillness{monotonic_ns(), seen.stat.switches};
+    seen.held_ns = thread.still->at_ns - (at_tick ? tick->time_ns : begin_ns);
+    if (options_.native && !at_tick && thread.blind_looks < kMaxBlindLooks) {
+        ++thread.blind_looks;
+        Look blind;
+        blind.stat = seen.stat;
+        blind.loss = Loss::kNoRegisters;  // the next tick will tell them
+        return blind;
+    }
+    thread.blind_looks = 0;
+    if (at_tick) {
+        note_kernel(tick->kernel);
+    }
+    ++batch_.account.stacks_waiting;
+    return seen;
 }
 
 void Sampler::sample_running(SampledThread& thread, std::uint64_t now_ns) {
@@ -161,7 +175,11 @@ Sampler::Look Sampler::look_at(SampledThread& thread, const ThreadPosition& posi
     late_.reset();
     kernel_.clear();
     kernel_hidden_ = false;
-    if (process.python_state == SampledProcess::Python::kUnknown) {
+    PythonTarget* python = process.python.get();
+    const bool was_unknown = sample != nullptr && sample->head().python_end == WEFT_END_NO_STATE &&
+                             sample->head().time_ns < process.python_since_ns;
+    if (process.python_state == SampledProcess::Python::kUnknown || was_unknown) {
+        python = nullptr;
         stack.loss = look.loss = Loss::kNoRuntime;
         if (sample == nullptr) {
             return look;
@@ -179,18 +197,19 @@ Sampler::Look Sampler::look_at(SampledThread& thread, const ThreadPosition& posi
         }
         then.emplace(*sample, process.code, process.memory, late);
     }
-    if (process.python && then) {
+    if (python != nullptr && then) {
         SampleObjects objects(*sample);
-        const PastThread past{*then, objects, sample->codes(), sample->head().thread_state};
-        static_cast<void>(process.python->look(process.memory, thread.python, position, stack, &past));
-    } else if (process.python) {
-        static_cast<void>(process.python->look(process.memory, thread.python, position, stack));
+        const PastThread past{*then, objects, sample->codes(), sample->head().thread_state, ring_looks_};
+        static_cast<void>(python->look(process.memory, thread.python, position, stack, &past));
+    } else if (python != nullptr) {
+        ThreadPosition with_stack = position;
+        with_stack.stack_end = options_.native ? thread.stack_end : 0;
+        static_cast<void>(python->look(process.memory, thread.python, with_stack, stack));
     }
     Memory& own = process.memory;
     weave(thread, position.registers, then ? *then : own, sample);
     // A stack of which nothing could be read is no stack; the rest is kept and marked.
-    const bool is_native_alone = stack.loss == Loss::kNoRuntime && !native_.frames.empty();
-    look.taken = stack.loss == Loss::kNone || !stack.frames.empty() || is_native_alone;
+    look.taken = stack.loss == Loss::kNone || !stack.frames.empty() || !native_.frames.empty();
     look.loss = stack.loss;
     if (late != nullptr && late->pages() != 0) {
         ++batch_.account.stacks_read_late;

@@ -63,6 +63,7 @@ struct SampledThread {
     std::optional<SwitchOuts> switch_outs;  // from when it was found to need them, where it is blocked
     Timeline timeline;
     PythonThread python;
+    Address stack_end = 0;         // how far its native stack was last read
     OffCpu off_cpu;                // where the kernel tells of its switches
     weft_return told{};            // the last of these
     std::uint64_t account_ns = 0;  // since when the kernel's account of it counts
@@ -106,7 +107,8 @@ struct SampledProcess {
     LatePages late_pages;  // of it, that the kernel's walk could not read
     Python python_state = Python::kUnknown;
     std::unique_ptr<PythonTarget> python;
-    PythonPlace place;  // of `python`, for children that inherit it
+    PythonPlace place;                  // of `python`, for children that inherit it
+    std::uint64_t python_since_ns = 0;  // from then on the kernel walks it, too
     CodeMap code;
     std::unique_ptr<Weaver> weaver = std::make_unique<Weaver>(Layout{});
     std::set<std::uint32_t> code_wanted;  // modules whose tables have been asked for
@@ -119,10 +121,10 @@ struct SampledProcess {
     std::uint64_t next_scan_ns = 0;  // for threads and children that nobody told of
     // Of a process whose own start nobody told of: until when children of it may be found by scans alone.
     std::uint64_t scan_children_until_ns = 0;
-    std::set<pid_t> children;  // that scans have found
-    std::string image;         // collector peek: read_image(), by which an exec is noticed
-    std::uint64_t scans = 0;
-    std::uint64_t gil_tick_ns = 0;  // mode gil: the last tick
+    std::set<pid_t> children;         // that scans have found
+    std::string image;                // collector peek: read_image(), by which an exec is noticed
+    std::uint64_t next_names_ns = 0;  // when scans look at threads' names again
+    std::uint64_t gil_tick_ns = 0;    // mode gil: the last tick
     std::map<pid_t, std::unique_ptr<SampledThread>> threads;
 };
 

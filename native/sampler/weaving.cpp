@@ -16,7 +16,9 @@ void Sampler::weave(SampledThread& thread, const RegisterSet& registers, Memory&
     native_.loss = Loss::kNoRegisters;
     if (registers.has(Register::kReturn)) {
         native_look_.begin(memory);
-        stack_copy_.begin(native_look_, registers.get(Register::kRsp));
+        const bool is_read = sample == nullptr && process.python;
+        stack_copy_.begin(native_look_, registers.get(Register::kRsp),
+                          is_read ? process.python->stack() : std::span<const std::byte>{});
         if (sample != nullptr && sample->native_is_done()) {
             sample->native(process.code, native_);
         } else {
@@ -27,6 +29,9 @@ void Sampler::weave(SampledThread& thread, const RegisterSet& registers, Memory&
         keep_for_later(process, registers);
     }
     process.weaver->weave(stack_, native_, process.code, stack_copy_, woven_);
+    if (registers.has(Register::kReturn)) {
+        thread.stack_end = stack_copy_.used_up_to();
+    }
 }
 
 // stack_ as a number; and what is to be said of it.

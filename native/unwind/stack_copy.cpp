@@ -12,53 +12,60 @@ constexpr std::size_t kWord = sizeof(std::uint64_t);
 
 }  // namespace
 
-void StackCopy::begin(Memory& memory, Address stack_pointer) {
+void StackCopy::begin(Memory& memory, Address stack_pointer, std::span<const std::byte> known) {
     memory_ = &memory;
     begin_ = stack_pointer;
-    size_ = used_windows_ = next_window_ = 0;
+    known_ = known;
+    used_ = used_windows_ = next_window_ = 0;
     ends_ = false;
     result_ = ReadResult::kOk;
 }
 
 std::optional<std::uint64_t> StackCopy::word(Address address) {
     const Address distance = address - begin_;
-    if (distance >= kMost || (distance > size_ && distance - size_ > kFar)) {
+    if (distance >= kMost || (distance > known_.size() && distance - known_.size() > kFar)) {
         return word_elsewhere(address);
     }
-    if (distance + kWord > size_ && !extend(distance + kWord)) {
+    if (distance + kWord > known_.size() && !extend(distance + kWord)) {
         return word_elsewhere(address);
     }
+    used_ = std::max<std::size_t>(used_, distance + kWord);
     std::uint64_t value = 0;
-    std::memcpy(&value, bytes_.data() + distance, sizeof value);
+    std::memcpy(&value, known_.data() + distance, sizeof value);
     return value;
 }
 
 std::span<const std::byte> StackCopy::bytes(std::size_t most) {
     extend(most);
-    return std::span(bytes_).first(std::min(most, size_));
+    return known_.first(std::min(most, known_.size()));
 }
 
 // To `to` bytes at least, and twice as many as before: the deeper a stack is, the deeper it may be.
 bool StackCopy::extend(Address to) {
-    while (!ends_ && size_ < to) {
-        const std::size_t more = std::clamp(to - size_, std::max(kFirst, size_), kMost);
-        bytes_.resize(std::max(bytes_.size(), size_ + more));
-        result_ = memory_->read(begin_ + size_, bytes_.data() + size_, more);
+    std::size_t size = known_.size();
+    while (!ends_ && size < to) {
+        if (!known_.empty() && known_.data() != bytes_.data()) {
+            bytes_.assign(known_.begin(), known_.end());
+        }
+        const std::size_t more = std::clamp(to - size, std::max(kFirst, size), kMost);
+        bytes_.resize(std::max(bytes_.size(), size + more));
+        result_ = memory_->read(begin_ + size, bytes_.data() + size, more);
         if (result_ == ReadResult::kOk) {
-            size_ += more;
-            continue;
-        }
-        // The stack ends before that: it is mapped by whole pages.
-        ends_ = true;
-        while (size_ < bytes_.size()) {
-            const std::size_t rest = std::min(kPage - (begin_ + size_) % kPage, bytes_.size() - size_);
-            if (memory_->read(begin_ + size_, bytes_.data() + size_, rest) != ReadResult::kOk) {
-                break;
+            size += more;
+        } else {
+            // The stack ends before that: it is mapped by whole pages.
+            ends_ = true;
+            while (size < bytes_.size()) {
+                const std::size_t rest = std::min(kPage - (begin_ + size) % kPage, bytes_.size() - size);
+                if (memory_->read(begin_ + size, bytes_.data() + size, rest) != ReadResult::kOk) {
+                    break;
+                }
+                size += rest;
             }
-            size_ += rest;
         }
+        known_ = std::span(bytes_).first(size);
     }
-    return size_ >= to;
+    return size >= to;
 }
 
 std::optional<std::uint64_t> StackCopy::word_elsewhere(Address address) {

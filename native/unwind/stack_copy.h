@@ -13,8 +13,9 @@ namespace weft {
 
 class StackCopy {
    public:
-    // Begins anew, with the stack of a thread that stands still; nothing is read yet. `memory` must outlive its use.
-    void begin(Memory& memory, Address stack_pointer);
+    // Begins anew, with the stack of a thread that stands still. `memory` must outlive its use, and so must `known`: as much of
+    // the stack as has been read already.
+    void begin(Memory& memory, Address stack_pointer, std::span<const std::byte> known = {});
 
     // The word at an address, which may lie on another stack (signal handlers have their own).
     std::optional<std::uint64_t> word(Address address);
@@ -23,6 +24,8 @@ class StackCopy {
 
     // The first `most` bytes of it, or as many as there are.
     std::span<const std::byte> bytes(std::size_t most);
+
+    Address used_up_to() const { return begin_ + used_; }  // behind the last word of it that was asked for
 
    private:
     static constexpr std::size_t kFirst = 16 << 10;
@@ -45,7 +48,8 @@ class StackCopy {
 
     Memory* memory_ = nullptr;
     Address begin_ = 0;
-    std::size_t size_ = 0;
+    std::span<const std::byte> known_;  // from there on: what was given, or bytes_
+    std::size_t used_ = 0;
     bool ends_ = false;  // nothing is to be had behind what was read
     std::vector<std::byte> bytes_;
     std::vector<Window> windows_;

@@ -8,9 +8,12 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
+#include <span>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "host_kernel.h"
 #include "memory/process.h"
@@ -50,6 +53,24 @@ std::string differs(const PythonStack& own, const PythonStack& kernels) {
                                                                        : "";
 }
 
+// Whether the memory of which a record tells is there, and as the record has it.
+bool is_true(std::span<const std::byte> record, Memory& memory) {
+    std::vector<std::byte> own;
+    record = record.subspan(sizeof(weft_sample));
+    while (!record.empty()) {
+        weft_piece piece{};
+        std::memcpy(&piece, record.data(), sizeof piece);
+        const auto told = record.subspan(sizeof piece, piece.size);
+        own.resize(piece.size);
+        if (piece.kind == WEFT_MEMORY &&
+            (memory.read(piece.address, own.data(), own.size()) != ReadResult::kOk || !std::ranges::equal(own, told))) {
+            return false;
+        }
+        record = record.subspan(sizeof piece + ((piece.size + 7) & ~7u));
+    }
+    return true;
+}
+
 class Comparison {
    public:
     Comparison(pid_t pid, ToldProcess& told)
@@ -64,7 +85,8 @@ class Comparison {
 
     std::string compare(const ThreadPosition& position, bool in_kernel) {
         KernelSample sample;
-        if (!sample.parse(kernel_.tick(memory_, position.registers, position.pthread, in_kernel))) {
+        const auto record = kernel_.tick(memory_, position.registers, position.pthread, in_kernel);
+        if (!sample.parse(record)) {
             return "not the same: there is no sample";
         }
         SampleMemory then(sample, code_, memory_);
@@ -89,6 +111,9 @@ class Comparison {
         kernels_weaver_.weave(kernels_stack_, kernels_native_, code_, kernels_words_, kernels_woven_);
         if (what.empty() && own_woven_.frames != kernels_woven_.frames) {
             what = "woven frames";
+        }
+        if (what.empty() && !is_true(record, memory_)) {
+            what = "memory";
         }
         if (what.empty() && sample.kernel().count != (in_kernel ? 2 : 0)) {
             what = "frames in the kernel";

@@ -116,6 +116,19 @@ def test_every_version(interpreter: Interpreter, start_target: StartTarget, tmp_
     assert has_python(path, target.pid)
 
 
+def test_before_python_is_found(tmp_path: Path) -> None:
+    """THEN no sample of a program is lost: those from before tell its native stack, and that Python was not known."""
+    path = tmp_path / "x.weft"
+    with running(spinning("first")) as (pid,):
+        record_all(path, 1, rate=10000)
+    with Capture(path) as capture:
+        (process,) = [row.id for row in capture.processes() if row.pid == pid]
+        lost = {loss.reason: loss.count for loss in capture.losses() if loss.process == process and loss.weight_ns}
+        told = {loss.reason: loss.count for loss in capture.losses() if loss.process == process and not loss.weight_ns}
+    assert lost.keys() <= {"unseen", "late"}
+    assert told["runtime-not-found"] > 10
+
+
 def test_processes_that_begin_meanwhile(tmp_path: Path) -> None:
     """GIVEN children by fork and by exec that begin during the recording THEN their Python stacks are there."""
     program = f"""

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from interpreters import Interpreter
-from running import StartTarget
+from interpreters import Interpreter, all_interpreters
+from running import StartTarget, Target
 from told_process import INCLUDE, NATIVE, SANITIZE, compile_program, tell_process
 from zig import compile_with_zig
 
@@ -34,8 +34,21 @@ def compare_walks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_same_stacks(interpreter: Interpreter, start_target: StartTarget, compare_walks: Path, tmp_path: Path) -> None:
     """GIVEN a program that is stopped at any instruction, deep in Python that calls C that calls Python THEN the
     kernel's walk over its memory tells the native frames, the Python frames and the seams that our own walkers find."""
-    target = start_target(interpreter, "woven.py", 100)
-    described = tell_process(target.pid, tmp_path)
+    assert_same_stacks(start_target(interpreter, "woven.py", 100), compare_walks, tmp_path)
+
+
+@pytest.mark.parametrize("python", [python for python in all_interpreters() if python.minor >= (3, 12)], ids=str)
+def test_same_stacks_of_trampolines(
+    python: Interpreter, start_traced: StartTarget, compare_walks: Path, tmp_path: Path
+) -> None:
+    """The same, where CPython makes code at run time for each function, of which no table tells: the kernel has it."""
+    target = start_traced(python, "woven.py", 100, env={"PYTHONPERFSUPPORT": "1"})
+    assert_same_stacks(target, compare_walks, tmp_path)
+
+
+def assert_same_stacks(target: Target, compare_walks: Path, folder: Path) -> None:
+    """Of a running woven.py."""
+    described = tell_process(target.pid, folder)
     pauses = random.Random(1)
     followed = native = python = 0
     with subprocess.Popen(
@@ -58,7 +71,7 @@ def test_same_stacks(interpreter: Interpreter, start_target: StartTarget, compar
             native += native_frames
             python += python_frames
     # The program was deep in both, and the kernel needed us for few of its stacks.
-    print(f"{interpreter.name}: {followed} of {STOPS} followed, {native} native and {python} Python frames")
+    print(f"{followed} of {STOPS} followed, {native} native and {python} Python frames")
     assert followed > 0.9 * STOPS
     assert native > 30 * STOPS
     assert python > 15 * STOPS

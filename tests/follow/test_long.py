@@ -34,7 +34,7 @@ def memory_mb(pid: int) -> float:
 
 def settled_memory_mb(pid: int) -> float:
     """The same, once it has stood still for two seconds: unwind tables of large libraries are being made at first."""
-    for _ in range(4):
+    for _ in range(8):
         before = memory_mb(pid)
         time.sleep(2)
         if memory_mb(pid) < before + 1:
@@ -46,7 +46,7 @@ def settled_memory_mb(pid: int) -> float:
 def test_threads_and_libraries_that_come_and_go(newest: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
     """GIVEN hundreds of threads a second and many libraries loaded THEN files and memory stay what they are."""
     output = tmp_path / "x.weft"
-    target = start_target(newest, "churn.py", 20)
+    target = start_target(newest, "churn.py", 30)
     with running_weft("record", "--collector", "ptrace", "-p", target.pid, "-r", "2khz", "-o", output) as weft:
         wait_until_traced(target.pid, weft)
         before = settled_memory_mb(weft.pid)

@@ -31,10 +31,14 @@ def spied(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("spied")
     paths = {"raw": folder / "spied.txt", "speedscope": folder / "spied.json"}
     for form, path in paths.items():
-        command = [PY_SPY, "record", "-r", "200", "-f", form, "-o", path, "--", sys.executable, TARGETS / "tasks.py"]
-        run = subprocess.run([*map(str, command), "1500", "1"], capture_output=True, text=True, check=False)
-        assert path.exists(), run.stderr
+        spy(form, path, factor=1)
     return paths
+
+
+def spy(form: str, path: Path, *, factor: int) -> None:
+    command = [PY_SPY, "record", "-r", "200", "-f", form, "-o", path, "--", sys.executable, TARGETS / "tasks.py"]
+    run = subprocess.run([*map(str, command), "1500", str(factor)], capture_output=True, text=True, check=False)
+    assert path.exists(), run.stderr
 
 
 def load(path: Path) -> Profile:
@@ -74,12 +78,32 @@ def test_py_spy_speedscope(spied: dict[str, Path]) -> None:
     assert profile.timed
 
 
-def test_compared_with_each_other(spied: dict[str, Path]) -> None:
-    """The same program twice, by two forms, one of which tells no order of time: what is said of it is said."""
-    run = run_weft("diff", spied["raw"], spied["speedscope"], "--certainty", "99.99%")
+def as_raw(speedscope: Path) -> str:
+    """The samples of one of py-spy's files as its other form has them."""
+    document = json.loads(speedscope.read_text())
+    names = [f"{frame['name']} ({frame['file']}:{frame['line']})" for frame in document["shared"]["frames"]]
+    stacks = Counter(tuple(stack) for each in document["profiles"] for stack in each["samples"])
+    return "".join(f"{';'.join(names[frame] for frame in stack)} {count}\n" for stack, count in stacks.items())
+
+
+def test_compared_with_itself_in_another_form(spied: dict[str, Path], tmp_path: Path) -> None:
+    """The same samples by two forms, one of which tells no order of time: what is said of it is said."""
+    raw = tmp_path / "raw.txt"
+    raw.write_text(as_raw(spied["speedscope"]))
+    run = run_weft("diff", raw, spied["speedscope"])
     assert run.returncode == 0, run.stderr
     assert "No change that is more than noise" in run.stdout
     assert "does not tell when its samples were taken" in run.stdout
+
+
+def test_compared_with_a_slower_run(spied: dict[str, Path], tmp_path: Path) -> None:
+    """Two recordings, by two forms, of which the second has a task four times as long: found, as the first of all."""
+    slower = tmp_path / "slower.json"
+    spy("speedscope", slower, factor=4)
+    run = run_weft("diff", spied["raw"], slower)
+    assert run.returncode == 0, run.stderr
+    lines = run.stdout.splitlines()
+    assert " render  tasks.py" in lines[lines.index("Slower with all that they call") + 2], run.stdout
 
 
 @pytest.mark.parametrize("form", ["text", "html", "collapsed", "speedscope", "pprof", "gecko", "chrometrace"])

@@ -135,6 +135,38 @@ void read_ahead_goes_beyond_its_plan() {
     }
 }
 
+// A stack that is wanted besides comes with the plan, in one call, and is no part of the next one; where it cannot be read, the
+// plan has been.
+void read_ahead_reads_the_stack() {
+    Words words(4);
+    for (std::size_t i = 0; i < 4; ++i) {
+        words[i] = 50 + i;
+    }
+    ProcessMemory process(getpid());
+    ReadAhead ahead;
+    const ReadPlan planned = {{words.address(0), 8}};
+    ReadPlan plan = planned;
+    const Span stack{words.address(1), 2 * 4096};
+    ahead.begin(process, plan, stack);
+    CHECK(ahead.stack().size() == stack.size);
+    CHECK(std::memcmp(ahead.stack().data(), &words[1], stack.size) == 0);
+    CHECK(read_word(ahead, words.address(0)) == 50);
+    CHECK(read_word(ahead, words.address(2)) == 52);
+    CHECK(ahead.calls() == 1);
+    CHECK(read_word(ahead, words.address(3)) == 53);
+    CHECK(ahead.calls() == 2);
+    ahead.end(plan);
+    CHECK(plan.size() == 2 && plan[0].address == words.address(0) && plan[1].address == words.address(3));
+    plan = planned;
+    ahead.begin(process, plan, {0x10, 4096});
+    CHECK(ahead.stack().empty());
+    CHECK(ahead.calls() == 3);
+    CHECK(read_word(ahead, words.address(0)) == 50);
+    CHECK(ahead.calls() == 3);
+    ahead.begin(process, plan);
+    CHECK(ahead.stack().empty());
+}
+
 // ---- ImageMemory and its limit
 
 void limits_end_a_look() {
@@ -890,12 +922,46 @@ void stack_copy_forgets() {
     }
 }
 
+// GIVEN a part of the stack that was read before THEN it is not read again, what lies behind it is, and how far words were asked
+// for is told.
+void stack_copy_goes_on_behind_what_is_known() {
+    constexpr Address kStack = 0x7f0000001000;
+    constexpr std::size_t kKnown = 3 * 4096 + 8;
+    Telling memory(kStack, kStack + (1 << 20));
+    for (const bool ends_there : {false, true}) {
+        std::vector<std::byte> known(kKnown);
+        CHECK(memory.read(kStack, known.data(), kKnown) == ReadResult::kOk);
+        StackCopy stack;
+        memory.reads = 0;
+        stack.begin(memory, kStack, known);
+        CHECK(stack.used_up_to() == kStack);
+        CHECK(stack.word(kStack + 4096) == kStack + 4096);
+        CHECK(stack.word(kStack + kKnown - 8) == kStack + kKnown - 8);
+        CHECK(memory.reads == 0 && stack.used_up_to() == kStack + kKnown);
+        if (ends_there) {
+            CHECK(stack.bytes(4096).size() == 4096 && stack.bytes(4096).data() == known.data());
+            continue;
+        }
+        CHECK(stack.word(kStack + kKnown - 4).has_value());  // half of it was known
+        CHECK(stack.word(kStack + kKnown) == kStack + kKnown);
+        CHECK(memory.reads == 1);
+        CHECK(stack.word(kStack + 16) == kStack + 16);
+        CHECK(stack.bytes(1 << 16).size() == 1 << 16);
+        CHECK(std::memcmp(stack.bytes(kKnown).data(), known.data(), kKnown) == 0);
+        stack.begin(memory, kStack);
+        memory.added = 1 << 20;
+        CHECK(stack.word(kStack + 16) == kStack + 16 + memory.added);
+        memory.added = 0;
+    }
+}
+
 }  // namespace
 
 int main() {
     read_ahead_repeats();
     read_ahead_plan_is_only_a_guess();
     read_ahead_goes_beyond_its_plan();
+    read_ahead_reads_the_stack();
     limits_end_a_look();
     codes_without_versions_are_told_apart_by_texts();
     codes_with_versions_are_told_apart_by_them();
@@ -916,6 +982,7 @@ int main() {
     kernel_ring_joins_records();
     stack_copy_reads_code_by_pages();
     stack_copy_forgets();
+    stack_copy_goes_on_behind_what_is_known();
     if (g_failures == 0) {
         std::puts("all hold");
     }

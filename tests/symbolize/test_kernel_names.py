@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import random
+from bisect import bisect_right
 from pathlib import Path
 
 import pytest
@@ -19,14 +22,20 @@ ffffffff81000100 T __x64_sys_read
 ffffffff81000180 D a_datum
 ffffffff81000200 T _etext
 ffffffffc0200000 t ext4_file_read_iter\t[ext4]
+ffffffffc0100080 t xfs_read\t[xfs]
+ffffffffc0100080 t xfs_read_too\t[xfs]
+ffffffffc0100000 t xfs_open\t[xfs]
 """
 FUNCTIONS = {
+    0: "[kernel]",
     0xFFFFFFFF80FFFFFF: "[kernel]",  # before all
     0xFFFFFFFF81000000: "_stext",  # of two names the first
     0xFFFFFFFF8100003F: "_stext",
     0xFFFFFFFF81000040: "vfs_read",
     0xFFFFFFFF810001FF: "__x64_sys_read",
     0xFFFFFFFF81000200: "[kernel]",  # behind the text
+    0xFFFFFFFFC0100001: "xfs_open [xfs]",  # in any order
+    0xFFFFFFFFC01000FF: "xfs_read [xfs]",
     0xFFFFFFFFC0200010: "ext4_file_read_iter [ext4]",
     0xFFFFFFFFFFFFFFFF: "[kernel]",  # too far from the last
 }
@@ -43,6 +52,33 @@ def test_functions(kallsyms: Path) -> None:
     kallsyms.write_text(KALLSYMS)
     assert kernel_functions(FUNCTIONS) == FUNCTIONS
     assert tells_names()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the kernel tells root alone where its functions are")
+def test_functions_of_this_kernel() -> None:
+    """GIVEN addresses at, before and behind functions of this machine's kernel THEN each has the first name of the last
+    one that begins there or before, as a look at all of them finds."""
+    names: dict[int, str] = {}
+    for line in Path("/proc/kallsyms").read_text().splitlines():
+        begin, kind, name = line.split(" ", 2)
+        if kind in "tTwW":
+            names.setdefault(int(begin, 16), name.replace("\t", " "))
+    begins = sorted(names)
+    assert begins[-1] > 0
+    chance = random.Random(1)
+    wanted = {}
+    for at in chance.sample(range(1, len(begins) - 1), 2000):
+        before, begin, after = begins[at - 1 : at + 2]
+        wanted |= {begin: names[begin], begin - 1: names[before], chance.randrange(begin, after): names[begin]}
+    near = {
+        address: name
+        for address, name in wanted.items()
+        if address - begins[bisect_right(begins, address) - 1] < 1 << 20
+    }
+    told = kernel_functions(near)
+    assert {address: name for address, name in told.items() if name != near[address]} == dict.fromkeys(
+        [address for address, name in near.items() if name == "_etext"], "[kernel]"
+    )
 
 
 @pytest.mark.parametrize("text", [None, "", "not what it should be\n\n", "zeros"])

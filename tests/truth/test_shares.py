@@ -89,3 +89,16 @@ def test_in_step(
     by_cpu_time = clock == "cpu" or collector is Collector.BPF
     on_cpu = sum(told.values()) / whole if by_cpu_time else 1  # of the time
     assert account["samples_wanted"] > 0.9 * on_cpu * seconds * rate_hz
+
+
+@pytest.mark.serial
+def test_rate(start_target: StartTarget, tmp_path: Path) -> None:
+    """GIVEN the kernel's clocks, whose rates are drawn anew again and again THEN a second of CPU time has as many ticks
+    as were asked for: within 4 sigma of a thousand rates from half of that to one and a half."""
+    rate_hz, seconds = 1000, 10
+    target = start_target(all_interpreters()[-1], "shares.py", seconds + 2, "loop")
+    capture = record(target.pid, tmp_path, rate_hz=rate_hz, seconds=seconds, mode=Mode.CPU, collector=Collector.BPF)
+    stacks = list(stacks_of(capture))
+    ticks, weight_s = sum(each.ticks for each in stacks), sum(each.weight_ns for each in stacks) / 1e9
+    assert weight_s > 1
+    assert ticks / weight_s == pytest.approx(rate_hz, rel=4 * 12**-0.5 * (0.01 / weight_s) ** 0.5)

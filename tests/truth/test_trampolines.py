@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 from interpreters import Interpreter, all_interpreters
 from recordings import account_of, losses_of, make_tables, record, woven_stacks_of
-from running import StartTarget, Target
+from running import StartTarget
 from weft_command import LIMIT_S
 
+from weft import Collector
 from weft.sample import Frame, FrameFlag, FrameKind
 
 RATE_HZ = 2000
@@ -30,22 +31,6 @@ SUPPORTS = [
     for support, since in ((PERF, (3, 12)), (PERF_JIT, (3, 13)))
     if interpreter.minor >= since
 ]
-
-
-@pytest.fixture
-def start_traced(start_target: StartTarget) -> Iterator[StartTarget]:
-    """Start a target with perf support, and remove the files that it has written in the end."""
-    started: list[Path] = []
-
-    def start(interpreter: Interpreter, script: str, *args: object, env: dict[str, str] | None = None) -> Target:
-        target = start_target(interpreter, script, *args, env=env)
-        folder = (interpreter.chroot or Path("/")) / "tmp"
-        started.extend((folder / f"perf-{target.pid}.map", folder / f"jit-{target.pid}.dump"))
-        return target
-
-    yield start
-    for path in started:
-        path.unlink(missing_ok=True)
 
 
 def name_of_pad(frame: Frame) -> str:
@@ -64,16 +49,19 @@ def pads_and_frames(frames: tuple[Frame, ...]) -> Iterator[Frame]:
                 yield frame
 
 
+@pytest.mark.parametrize("collector", [Collector.PTRACE, Collector.BPF])
 @pytest.mark.parametrize(("python", "support"), SUPPORTS)
-def test_trampolines(python: Interpreter, support: str, start_traced: StartTarget, tmp_path: Path) -> None:
+def test_trampolines(
+    python: Interpreter, support: str, collector: Collector, start_traced: StartTarget, tmp_path: Path
+) -> None:
     """GIVEN a trampoline for each Python frame, nested by chance through C THEN each Python frame is woven in where its
     trampoline is, and there is none without."""
     # CPython does not flush the last names of a jitdump before it ends: that is recorded to its end.
     runs, seconds, samples = (200, SECONDS, 500) if support == PERF else (SECONDS + 2, LIMIT_S, 0)
     target = start_traced(python, "trampolines.py", runs, env={support: "1"})
     make_tables(target.pid)
-    path = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=seconds, samples=samples)
-    compared, frames, ending, inlined = 0, 0, 0, 0
+    path = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=seconds, samples=samples, collector=collector)
+    compared = frames = ending = inlined = guessed = 0
     ways: Counter[str] = Counter()
     for sampled in woven_stacks_of(path):
         if any(frame.kind is FrameKind.MARKER for frame in sampled.frames):
@@ -90,14 +78,17 @@ def test_trampolines(python: Interpreter, support: str, start_traced: StartTarge
         assert [pad.function for pad, _ in pairs] == [name_of_pad(frame) for _, frame in pairs]
         assert not alone or shown[-1].kind is FrameKind.NATIVE
         assert all(FrameFlag.MACHINERY in pad.flags for pad, _ in pairs), "they are hidden by default"
-        assert not any(FrameFlag.FRAME_POINTER in frame.flags for frame in sampled.frames), "the code tells the step"
+        guessed += any(FrameFlag.FRAME_POINTER in frame.flags for frame in sampled.frames)
         compared += 1
         frames += len(pairs)
         ways.update({frame.function for _, frame in pairs})
     account = account_of(path)
     print(f"{python.name}, {support}: {compared:,} stacks and {frames:,} frames equal; {inlined} frames inlined")
     print(f"{ending} stacks begin or end an activation; {losses_of(path)}")
+    print(f"{guessed} stacks with a step by the frame pointer")
     assert compared > 100
+    # The code tells the step; by bpf, one in many recordings has the frame pointer (design 0006, "What is missing").
+    assert guessed <= (max(2, 0.001 * compared) if collector is Collector.BPF else 0)
     assert frames > 10 * compared
     assert {"Made.__init__", "compare", "generator", "by_map.<locals>.<lambda>", "Compared.__lt__"} <= set(ways)
     assert account["native_truncated"] <= 0.02 * account["samples_taken"]  # tables are being made at first

@@ -183,3 +183,17 @@ def test_functions_without_cfi() -> None:
     for begin in (0x10000, 0x13000, 0x16000):
         assert {known.find(place)["CFA"] for place in range(begin, begin + 16)} == {"rsp+8"}
         assert {table.find(place)["CFA"] for place in range(begin, begin + 16)} == {"rsp+8"}
+
+
+def test_a_function_up_to_the_last_address(tmp_path: Path) -> None:
+    """GIVEN a file that tells of a function without CFI that ends with all addresses THEN nothing is told of it."""
+    source, library = tmp_path / "far.s", tmp_path / "far.so"
+    source.write_text(
+        ".globl far; .type far, @function\nfar: push %rbx; pop %rbx; ret; .skip 253; .size far, . - far\n"
+    )
+    flags = ["-shared", "-nostdlib", "-Wl,-Ttext=0xffffffffffffff00"]
+    begin = (1 << 64) - 256
+    subprocess.run(["gcc", *flags, source, "-o", library], check=True)
+    with ElfFile(str(library)) as file:
+        assert (begin, 256, b"far") in file.functions()
+        assert not table_of_file(file).covers(begin)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _MAX_SIZE = 1 << 29  # bytes of it, unpacked; pyelftools holds all of that in memory
 _MAX_UNIT = 1 << 22  # bytes of the entries of one unit
 _MAX_LINES = 1 << 21  # bytes of the lines of all units that are asked for: those take some 20 seconds
+_LAST_LINE = (1 << 32) - 1  # its number; a damaged line program may count beyond it, or below 0
 _MAX_DEPTH = 64  # of functions and blocks in functions
 _MAX_TEXT = 1 << 16  # bytes of a name, or a path
 _MAX_HOPS = 8  # from an inlined function to where its name is
@@ -68,7 +69,7 @@ class DwarfFile:
                 self._rows[unit.cu_offset] = self._read_rows(unit)
             rows = self._rows[unit.cu_offset]
             at = bisect_right(rows, address, key=lambda row: row[0]) - 1
-            return rows[at][1:] if at >= 0 and rows[at][2] else None
+            return rows[at][1:] if at >= 0 and 0 < rows[at][2] <= _LAST_LINE else None
 
     def dwo(self, address: int) -> str | None:
         """Return the name of the .dwo file that alone tells of the functions there; None if this file does."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection
+from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 
 from weft.sample import KERNEL, NO_FLAGS, Frame, FrameFlag, FrameKind
 
 _KALLSYMS = Path("/proc/kallsyms")
 _MAX_BYTES = 64 << 20
-_FUNCTION = re.compile(rb"^([0-9a-f]{16}) [tTwW] (.+)$", re.MULTILINE)
+_SYMBOL = re.compile(rb"^([0-9a-f]{16}) (\w) (.+)$", re.MULTILINE)
 _LARGEST = 1 << 20  # bytes of a function; what lies farther from its begin is none of its code
 _END = b"_etext"
 # How the processor enters the kernel, and what that calls (arch/x86/entry); how a tracepoint calls weft's program
@@ -39,35 +40,70 @@ def kernel_functions(addresses: Collection[int]) -> dict[int, str]:
 
 
 class KernelNames:
-    """The names of the kernel's functions, read once: modules that are loaded later have none."""
+    """The names of the kernel's functions, read once: modules that are loaded later have none.
+
+    The kernel's own are in the order of their addresses, since it searches them so itself (kernel/kallsyms.c,
+    get_symbol_pos). Those of modules come behind them, each module's in any order, and are sorted if they are wanted.
+    """
 
     def __init__(self) -> None:
-        self._text = _read()
-        begins, places = array("Q"), array("Q")
-        for function in _FUNCTION.finditer(self._text):
-            begins.append(int(function[1], 16))
-            places.append(function.start(2))
-        # Those of modules come last. Of several names for a place the kernel takes the first (kernel/kallsyms.c).
-        order = array("I", sorted(range(len(begins)), key=begins.__getitem__))
-        self._begins = array("Q", map(begins.__getitem__, order))
-        self._places = array("Q", map(places.__getitem__, order))  # of their names in the text
+        text = _read()
+        of_module = text.find(b"\t[")
+        end = text.rfind(b"\n", 0, of_module) + 1 if of_module >= 0 else len(text)
+        self._own, self._of_modules = text[:end], text[end:]
+        self._last = _address(text, _line_begin(text, max(0, len(text) - 1)))
 
     @property
     def are_told(self) -> bool:
         """Whether the kernel tells them: for those who may not know, all lie at 0."""
-        return len(self._begins) > 0 and self._begins[-1] > 0
+        return self._last > 0
 
     def at(self, addresses: Collection[int]) -> dict[int, str]:
         """Return the function at each address, as kernel_functions() does."""
         return {address: self._at(address) for address in addresses}
 
     def _at(self, address: int) -> str:
-        at = bisect_right(self._begins, address) - 1
-        if not self.are_told or at < 0 or address - self._begins[at] >= _LARGEST:
-            return KERNEL
-        place = self._places[bisect_left(self._begins, self._begins[at])]
-        name = self._text[place : self._text.find(b"\n", place)]
-        return KERNEL if name == _END else name.decode("ascii", "backslashreplace").replace("\t", " ")
+        name = (self._in_kernel(address) or self._in_module(address)) if self.are_told else b""
+        return name.decode("ascii", "backslashreplace").replace("\t", " ") if name not in (b"", _END) else KERNEL
+
+    def _in_kernel(self, address: int) -> bytes:
+        """Return the last of its own functions up to an address; nothing: none is near."""
+        text, found = self._own, (0, b"")
+        line = bisect_right(range(len(text)), address, key=lambda place: _address(text, _line_begin(text, place)))
+        while line > 0:  # upwards; of several names for a place the kernel takes the first
+            line = _line_begin(text, line - 1)
+            symbol = _SYMBOL.match(text, line)
+            begin = int(symbol[1], 16) if symbol else 0
+            if address - begin >= _LARGEST or begin < found[0]:
+                break
+            if symbol and symbol[2] in b"tTwW":
+                found = (begin, symbol[3])
+        return found[1]
+
+    def _in_module(self, address: int) -> bytes:
+        """The same of the functions of modules."""
+        at = bisect_right(self._module_functions, address, key=itemgetter(0))
+        begin = self._module_functions[at - 1][0] if at > 0 else -_LARGEST
+        if address - begin >= _LARGEST:
+            return b""
+        return self._module_functions[bisect_left(self._module_functions, begin, key=itemgetter(0))][1]
+
+    @cached_property
+    def _module_functions(self) -> list[tuple[int, bytes]]:
+        """Where they begin, and their names."""
+        found = ((int(each[1], 16), each[3]) for each in _SYMBOL.finditer(self._of_modules) if each[2] in b"tTwW")
+        return sorted(found, key=itemgetter(0))
+
+
+def _line_begin(text: bytes, place: int) -> int:
+    """Return where the line begins that a byte of a text lies in."""
+    return text.rfind(b"\n", 0, place) + 1
+
+
+def _address(text: bytes, line: int) -> int:
+    """Return what the line that begins there tells of; 0: it tells of nothing."""
+    symbol = _SYMBOL.match(text, line)
+    return int(symbol[1], 16) if symbol else 0
 
 
 def tells_names() -> bool:

@@ -17,7 +17,7 @@ from weft.symbolize.functions import Functions
 from weft.symbolize.lines import lines_of
 from weft.symbolize.machinery import is_machinery
 from weft.symbolize.names import readable
-from weft.symbolize.unnamed import STUB, Unnamed, is_in_stubs, stub_name, stubs
+from weft.symbolize.unnamed import STUB, Unnamed, stub_name, stub_ranges, stubs
 from weft.target.code import CodeModule
 from weft.target.elf import ElfError
 
@@ -66,6 +66,10 @@ class Resolver:
                 self._functions.add(file.function_symbols(), file.name_at)
         if self._module.jit:
             self._functions.add_named((begin, end - begin, name) for begin, end, name in self._module.jit.functions())
+
+    @cached_property
+    def _stub_ranges(self) -> list[range]:
+        return stub_ranges(self._files[0]) if self._files else []
 
     @cached_property
     def _stubs(self) -> Functions:
@@ -170,6 +174,6 @@ class Resolver:
         name = None
         with self._noting("a symbol's name"):
             name = self._functions.at(address)
-            if not name and self._files and is_in_stubs(self._files[0], address):
+            if not name and any(address in place for place in self._stub_ranges):
                 name = self._stubs.at(address)
         return readable(name.decode("utf-8", "backslashreplace")) if name else None

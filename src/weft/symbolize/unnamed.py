@@ -34,10 +34,10 @@ def stubs(file: ElfFile) -> Iterator[tuple[int, int, int]]:
                 yield begin, _STUB_SIZE, slots[slot]
 
 
-def is_in_stubs(file: ElfFile, address: int) -> bool:
-    """Whether an address lies in the procedure linkage table."""
+def stub_ranges(file: ElfFile) -> list[range]:
+    """Return the addresses of the procedure linkage table."""
     sections = filter(None, map(file.section, _STUB_SECTIONS))
-    return any(section.address <= address < section.address + section.size for section in sections)
+    return [range(section.address, section.address + section.size) for section in sections]
 
 
 def stub_name(file: ElfFile, place: int) -> bytes:
