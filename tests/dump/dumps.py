@@ -67,6 +67,12 @@ def settle(target: Any) -> None:
         time.sleep(0.01)
 
 
+def wait_until_blocked(pid: int, tids: list[int]) -> None:
+    """Wait until these threads are in a system call, as far as the kernel says."""
+    while any(Path(f"/proc/{pid}/task/{tid}/syscall").read_text().startswith("running") for tid in tids):
+        time.sleep(0.01)
+
+
 def newest() -> Interpreter:
     """One interpreter, for what does not depend on the version: the newest that runs outside of a chroot."""
     return [interpreter for interpreter in all_interpreters() if not interpreter.chroot][-1]

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from dumps import dump, expected, newest, settle, shown, weft
+from dumps import dump, expected, newest, settle, shown, wait_until_blocked, weft
 from interpreters import Interpreter
 from running import StartTarget
 
@@ -93,7 +93,10 @@ def test_threads_that_run(interpreter: Interpreter, start_target: StartTarget, t
     wanted = set() if interpreter.stripped and interpreter.version < (3, 7) else {"gil"}
     wanted = set() if interpreter.free_threaded else wanted | {"holds the GIL"}
     seen: set[str] = set()
+    # The program tells of itself before the two block: until then they need the GIL, which three others hold.
+    idle = [thread["tid"] for thread in dump(target.pid)["threads"] if thread["name"] in ("MainThread", "waits")]
     for _ in range(200):  # a waiter is woken often, and then runs
+        wait_until_blocked(target.pid, idle)
         threads = {thread["name"]: thread for thread in dump(target.pid)["threads"]}
         assert set(threads) == {"MainThread", "waits", "spin-0", "spin-1", "spin-2"}
         assert all(thread["proven"] for thread in threads.values())
