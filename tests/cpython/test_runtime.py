@@ -215,6 +215,36 @@ def test_circles_end(current: tuple[Process, Runtime], circle: str) -> None:
         prove_now(process, layout, runtime.addresses, Overlay(memory, words))
 
 
+class Recorded:
+    """Memory that remembers what was read of it: address and size."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+        self.reads: list[tuple[int, int]] = []
+
+    def read(self, address: int, size: int) -> bytes:
+        self.reads.append((address, size))
+        return self.memory.read(address, size)
+
+
+def test_lines_that_look_like_halves_of_addresses(blocked: Process) -> None:
+    """GIVEN a code object whose line and the room behind it, which up to 3.10 nobody fills, happen to be an object's address
+    THEN the layout is proven all the same, but not if they all are."""
+    runtime = find_runtime(blocked)
+    recorded = Recorded(blocked.memory)
+    prove_now(blocked, runtime.layout, runtime.addresses, recorded)
+    # The line is read, and then the word that it is in.
+    pairs = zip(recorded.reads, recorded.reads[1:], strict=False)
+    lines = {address for (address, size), then in pairs if size == 4 and then == (address, 8)}
+    assert len(lines) > 3
+    first = min(lines)
+    name = read_u64(blocked.memory, first - runtime.layout.code_firstlineno + runtime.layout.code_name)
+    words = dict.fromkeys(lines, name)
+    prove_now(blocked, runtime.layout, runtime.addresses, Overlay(blocked.memory, {first: name}))
+    with pytest.raises(LayoutError, match="half of an address"):
+        prove_now(blocked, runtime.layout, runtime.addresses, Overlay(blocked.memory, words))
+
+
 class Torn:
     """Memory that fails, or gives garbage, in its first reads."""
 
