@@ -185,7 +185,7 @@ void bind_options(nb::module_& module) {
         .def(
             "__init__",
             [](KernelMaps* self, int ring, std::size_t ring_bytes, int processes, int others, int threads, int caches,
-               int states, std::uint32_t cpus, std::size_t cache_bytes, std::vector<int> clocks) {
+               int states, std::uint32_t cpus, std::size_t cache_bytes, std::vector<std::vector<int>> clocks) {
                 new (self) KernelMaps{ring,   ring_bytes, processes, others,      threads,
                                       caches, states,     cpus,      cache_bytes, std::move(clocks)};
             },

@@ -29,7 +29,7 @@ void Sampler::take_kernel_samples() {
             end_thread(*found->second);
         }
     }
-    kernel_side_->draw_periods(monotonic_ns(), period_ns_, [this] { return drawn_factor(); });
+    kernel_side_->clocks().draw(monotonic_ns(), period_ns_, [this] { return drawn_factor(); });
 }
 
 // A record of the ring; and the changes that came before it, from `next` on.
@@ -48,7 +48,7 @@ void Sampler::take_record(std::span<const std::byte> record, std::vector<Change>
         return;
     }
     if (kernel_sample_.head().record == WEFT_TICK) {
-        kernel_side_->note_tick(kernel_sample_.head().cpu);
+        kernel_side_->clocks().note_tick(kernel_sample_.head().cpu);
     }
     for (; next != changes_.end() && next->at_ns <= kernel_sample_.head().time_ns; ++next) {
         take_change(*next);

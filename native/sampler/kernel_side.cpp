@@ -1,8 +1,6 @@
 #include "sampler/kernel_side.h"
 
 #include <linux/bpf.h>
-#include <linux/perf_event.h>
-#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,8 +12,6 @@
 namespace weft {
 
 namespace {
-
-constexpr std::uint64_t kKept = 8;  // periods, for which a clock goes on with the one that it has
 
 template <typename Pointer>
 std::uint64_t address_of(Pointer* pointer) {
@@ -72,28 +68,6 @@ void KernelSide::ignore(pid_t pid) {
 void KernelSide::forget(pid_t pid) {
     generations_.erase(pid);
     change(BPF_MAP_DELETE_ELEM, maps_.processes, static_cast<std::uint32_t>(pid), nullptr);
-}
-
-void KernelSide::note_tick(std::uint32_t cpu) {
-    if (cpu < clocks_.size()) {
-        clocks_[cpu].has_ticked = true;
-    }
-}
-
-void KernelSide::draw_periods(std::uint64_t now_ns, std::uint64_t period_ns, const std::function<double()>& draw) {
-    for (std::size_t cpu = 0; cpu < clocks_.size(); ++cpu) {
-        Clock& clock = clocks_[cpu];
-        const std::uint64_t kept_ns = now_ns - clock.since_ns;
-        if (!clock.has_ticked || kept_ns < kKept * period_ns) {
-            continue;
-        }
-        clock = {false, now_ns};
-        // A period is kept for a time, not for a number of ticks, so it is the rate that has to be right in the mean. The clock
-        // begins anew with it: what has passed of the last one is lost, half of it as a rule, once in such a time.
-        const double rate = draw() / static_cast<double>(period_ns) + 0.5 / static_cast<double>(kept_ns);
-        const auto drawn_ns = static_cast<std::uint64_t>(1 / rate);
-        ioctl(maps_.clocks[cpu], PERF_EVENT_IOC_PERIOD, &drawn_ns);
-    }
 }
 
 void KernelSide::remember_state(pid_t tid, Address state) {

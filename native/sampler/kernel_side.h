@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -13,6 +12,7 @@
 
 #include "abi.h"
 #include "memory/memory.h"
+#include "sampler/kernel_clocks.h"
 #include "sampler/kernel_ring.h"
 
 namespace weft {
@@ -28,13 +28,13 @@ struct KernelMaps {
     int states = -1;
     std::uint32_t cpus = 0;
     std::size_t cache_bytes = 0;  // of each entry
-    std::vector<int> clocks;      // perf events, by their CPU; -1: it is offline
+    std::vector<std::vector<int>> clocks;  // perf events, by their CPU
 };
 
 class KernelSide {
    public:
     explicit KernelSide(const KernelMaps& maps)
-        : maps_(maps), ring_(maps.ring, maps.ring_bytes), clocks_(maps.clocks.size()) {}
+        : maps_(maps), ring_(maps.ring, maps.ring_bytes), clocks_(maps.clocks) {}
 
     // Samples of the process are taken from now on, by what is known of it now; its generation is given here. False: the kernel
     // has no room for it.
@@ -48,13 +48,7 @@ class KernelSide {
     void remember_state(pid_t tid, Address state);
 
     KernelRing& ring() { return ring_; }
-
-    // A sample was taken at a tick of this CPU's clock.
-    void note_tick(std::uint32_t cpu);
-
-    // Gives clocks that have ticked, and have had their period for some times `period_ns`, another one; `draw` tells the factor by
-    // which their rate is to be another than that of `period_ns`.
-    void draw_periods(std::uint64_t now_ns, std::uint64_t period_ns, const std::function<double()>& draw);
+    KernelClocks& clocks() { return clocks_; }
 
     // Whether the kernel tells of threads that leave their CPU, and come back.
     bool tells_switches() const { return maps_.threads >= 0; }
@@ -69,11 +63,7 @@ class KernelSide {
 
     KernelMaps maps_;
     KernelRing ring_;
-    struct Clock {
-        bool has_ticked = false;     // and a sample was taken, since it got its period
-        std::uint64_t since_ns = 0;  // when that was
-    };
-    std::vector<Clock> clocks_;                             // by CPU
+    KernelClocks clocks_;
     std::uint64_t others_since_ns_ = 0;                     // all processes are sampled since then; 0: they are not
     std::uint16_t generation_ = 0;                          // that was given last
     std::unordered_map<pid_t, std::uint16_t> generations_;  // of those that the kernel knows

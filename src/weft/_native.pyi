@@ -194,7 +194,7 @@ class KernelMaps:
         states: int,
         cpus: int,
         cache_bytes: int,
-        clocks: Sequence[int],
+        clocks: Sequence[Sequence[int]],
     ) -> None: ...
 
 class ProcessFilter:

@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,18 +99,23 @@ def record_process(pid: int, path: Path, options: Options, watch: Watch | None =
         raise TargetError("weft cannot record itself; record it from another process")
     process = Process(pid)
     collectors = _collectors(options, collectors_for_process)
-    runtime = _runtime_of(process, options)
-    with (
-        _process_settings(),
-        _Interrupts() as interrupts,
-        _Recording(path, options, collectors, watch, pid) as recording,
-    ):
-        if runtime:
-            recording.recorder.expect(pid, runtime)
-        code = recording.book.map_of(process, within_s=_TABLES_TIME) if options.native else None
-        recording.allocations.begin(pid)
-        recording.sampler.attach(pid, runtime=runtime, code=code)
-        recording.run(interrupts)
+    book = CodeBook()
+    with _process_settings(), _Interrupts() as interrupts:
+        # Side by side: the kernel's verifier takes as long as the search.
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            search = pool.submit(_look_at, process, book, options)
+            chosen = _first_that_can(collectors, options, pid)
+        try:
+            runtime, code = search.result()
+        except BaseException:
+            chosen.sampler.stop()
+            raise
+        with _Recording(path, options, chosen, watch, book) as recording:
+            if runtime:
+                recording.recorder.expect(pid, runtime)
+            recording.allocations.begin(pid)
+            recording.sampler.attach(pid, runtime=runtime, code=code)
+            recording.run(interrupts)
     return recording.result()
 
 
@@ -121,7 +127,7 @@ def record_command(command: Sequence[str], path: Path, options: Options, watch: 
     launched = Launched(command)
     collectors = _collectors(options, collectors_for_command)
     with _process_settings(), _Interrupts(forward_to=launched.pid) as interrupts:
-        with _Recording(path, options, collectors, watch) as recording:
+        with _Recording(path, options, _first_that_can(collectors, options), watch) as recording:
             if recording.collector is not Collector.PTRACE:
                 recording.allocations.begin(launched.pid)
                 launched.release()
@@ -151,7 +157,11 @@ def record_machine(path: Path, options: Options, watch: Watch | None = None) -> 
     if options.machine is None or options.mode not in (Mode.CPU, Mode.WALL):
         raise ValueError("a recording of the machine is of Mode.CPU or Mode.WALL, and needs a machine=Filter()")
     collectors = collectors_for_machine(options.collector)
-    with _process_settings(), _Interrupts() as interrupts, _Recording(path, options, collectors, watch) as recording:
+    with (
+        _process_settings(),
+        _Interrupts() as interrupts,
+        _Recording(path, options, _first_that_can(collectors, options), watch) as recording,
+    ):
         recording.run(interrupts)
     return recording.result()
 
@@ -160,14 +170,15 @@ def _collectors(options: Options, others: Callable[[Collector], list[Collector]]
     return (collectors_for_allocations if options.mode is Mode.ALLOC else others)(options.collector)
 
 
-def _runtime_of(process: Process, options: Options) -> Runtime | None:
-    """Return the Python of a process; None if only its subprocesses may have one."""
+def _look_at(process: Process, book: CodeBook, options: Options) -> tuple[Runtime | None, _native.CodeMap | None]:
+    """Return the Python of a process, None if only its subprocesses may have one; and where its code lies."""
+    runtime = None
     try:
-        return wait_for_runtime(process)
+        runtime = wait_for_runtime(process)
     except NotPythonError:
-        if options.subprocesses:
-            return None
-        raise
+        if not options.subprocesses:
+            raise
+    return runtime, book.map_of(process, within_s=_TABLES_TIME) if options.native else None
 
 
 @contextmanager
@@ -190,24 +201,24 @@ class _Recording:
         self,
         path: Path,
         options: Options,
-        collectors: Sequence[Collector],
+        chosen: _Chosen,
         watch: Watch | None,
-        pid: int | None = None,
+        book: CodeBook | None = None,
     ) -> None:
-        """Make everything ready, with the first of the collectors that can run: for the process, if there is one."""
+        """Make everything ready. `book`: of the code that is known already."""
         self._path = path
         self._options = options
         self._watch = watch
-        self.collector, self.sampler, why = _first_that_can(collectors, options, pid)
+        self.collector, self.sampler = chosen.collector, chosen.sampler
         self._start = time.monotonic()  # of what is recorded, once run() has begun
         # Processes that have mapped code since they were looked at; None: nobody tells, and all are looked at.
         self._mapped: set[int] | None = set() if self.collector is Collector.BPF else None
         try:
-            self._capture = CaptureWriter(path, _meta(options, self.collector, why))
+            self._capture = CaptureWriter(path, _meta(options, chosen))
         except OutputError:
             self.sampler.stop()
             raise
-        self.book = CodeBook()
+        self.book = book or CodeBook()
         self._sources = SourceBook(time.time_ns())
         self.recorder = Recorder(self._capture, self.book, self._sources)
         self.finder = Finder(self.sampler, self.recorder, told_of_code=self._mapped is not None)
@@ -356,17 +367,24 @@ class _Interrupts:
                 os.kill(self._forward_to, number)
 
 
-def _first_that_can(
-    collectors: Sequence[Collector], options: Options, pid: int | None
-) -> tuple[Collector, Sampler, str]:
-    """Return the first collector that can run, its sampler, and why the ones before it cannot. CollectorError."""
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """A collector that can run."""
+
+    collector: Collector
+    sampler: Sampler
+    why: str  # it is not the one that weft would rather have taken; "": it is
+
+
+def _first_that_can(collectors: Sequence[Collector], options: Options, pid: int | None = None) -> _Chosen:
+    """Return the first collector that can run: for the process, if there is one. CollectorError."""
     why = []
     for collector in collectors[:-1]:
         try:
-            return collector, _sampler(collector, options, pid), ""
+            return _Chosen(collector, _sampler(collector, options, pid), "")
         except CollectorError as error:
             why.append(error.problem)
-    return collectors[-1], _sampler(collectors[-1], options, pid), "; ".join(why)
+    return _Chosen(collectors[-1], _sampler(collectors[-1], options, pid), "; ".join(why))
 
 
 def _sampler(collector: Collector, options: Options, pid: int | None) -> Sampler:
@@ -388,15 +406,15 @@ def _sampler(collector: Collector, options: Options, pid: int | None) -> Sampler
     return sampler
 
 
-def _meta(options: Options, collector: Collector, why: str) -> dict[str, str | int]:
+def _meta(options: Options, chosen: _Chosen) -> dict[str, str | int]:
     name = os.uname()
     return {
         "version": __version__,
         "command": " ".join(sys.argv),
         "host": name.nodename,
         "kernel": name.release,
-        "collector": collector.value,
-        "collector_reason": why,  # why it is not the one that weft would rather have taken; "": it is
+        "collector": chosen.collector.value,
+        "collector_reason": chosen.why,
         "mode": options.mode.name.lower(),
         **({"bytes_a_sample": BYTES_A_SAMPLE} if options.mode is Mode.ALLOC else {"rate_hz": options.rate_hz}),
         "start_ns": time.monotonic_ns(),

@@ -17,7 +17,7 @@ from zig import compile_with_zig
 
 from weft import _native
 from weft.collect.bpf import btf
-from weft.collect.bpf.kernel import Map, MapKind, ProgramKind, enable_clock, load_btf, open_clock
+from weft.collect.bpf.kernel import Map, MapKind, ProgramKind, enable_clock, load_btf, open_clocks
 from weft.collect.bpf.program import Object
 from weft.errors import CollectorError
 from weft.target.elf import ElfFile
@@ -121,7 +121,7 @@ def told_by(program: Object, maps: dict[str, Map]) -> bytes:
     """What a program leaves in `told_map` once it has run on the CPU that this is running on."""
     empty = maps["told_map"][bytes(4)]
     loaded = program.load(ProgramKind.PERF_EVENT, "perf_event", maps)
-    clocks = [open_clock(cpu, 1000, loaded) for cpu in os.sched_getaffinity(0)]
+    clocks = [clock for cpu in os.sched_getaffinity(0) for clock in open_clocks(cpu, [1_000_000], loaded)]
     for clock in clocks:
         enable_clock(clock)
     wait_until(lambda: maps["told_map"][bytes(4)] != empty, "it has run")

@@ -5,6 +5,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -19,6 +21,7 @@
 #include "memory/read_ahead.h"
 #include "sampler/cpu_clock.h"
 #include "sampler/holds.h"
+#include "sampler/kernel_clocks.h"
 #include "sampler/kernel_ring.h"
 #include "sampler/proc.h"
 #include "sampler/python_target.h"
@@ -955,9 +958,80 @@ void stack_copy_goes_on_behind_what_is_known() {
     }
 }
 
+// ---- KernelClocks, over clocks that tick in a time of our own
+
+// The clocks of one CPU, as the kernel has them.
+struct TickingClocks {
+    struct Each {
+        std::uint64_t period_ns;
+        std::uint64_t next_ns;
+    };
+    std::vector<Each> clocks;
+    std::uint64_t now_ns = 0;
+    std::vector<std::uint64_t> ticks_ns;
+
+    void set_period(int event, std::uint64_t period_ns) {
+        clocks[static_cast<std::size_t>(event)] = {period_ns, now_ns + period_ns};
+    }
+    // True: some have ticked since.
+    bool run_until(std::uint64_t end_ns) {
+        const std::size_t before = ticks_ns.size();
+        for (Each& each : clocks) {
+            for (; each.next_ns <= end_ns; each.next_ns += each.period_ns) {
+                ticks_ns.push_back(each.next_ns);
+            }
+        }
+        now_ns = end_ns;
+        std::sort(ticks_ns.begin() + static_cast<std::ptrdiff_t>(before), ticks_ns.end());
+        return ticks_ns.size() != before;
+    }
+};
+
+void clocks_tick_together_at_the_rate_and_without_memory() {
+    constexpr std::size_t kCount = 32;
+    std::mt19937_64 random(1);
+    const auto factor = [&random] { return std::uniform_real_distribution<double>(0.5, 1.5)(random); };
+    TickingClocks own;
+    std::vector<int> events;
+    for (std::size_t i = 0; i < kCount; ++i) {
+        const auto period = i == 0 ? kMs : static_cast<std::uint64_t>(kMs * kCount / factor());
+        own.clocks.push_back({period, period});
+        events.push_back(static_cast<int>(i));
+    }
+    // The second CPU is offline.
+    KernelClocks clocks({events, {}}, [&own](int event, std::uint64_t period) { own.set_period(event, period); });
+    std::size_t in_first_period = 0;
+    while (own.now_ns < 600'000 * kMs) {
+        if (own.run_until(own.now_ns + 10 * kMs)) {
+            clocks.note_tick(0);
+        }
+        clocks.draw(own.now_ns, kMs, factor);
+        if (own.now_ns <= kCount * kMs) {
+            in_first_period = own.ticks_ns.size();
+        }
+    }
+    CHECK(in_first_period > kCount / 2 && in_first_period < kCount * 3 / 2);
+    CHECK(std::abs(static_cast<double>(own.ticks_ns.size()) / 600'000 - 1) < 0.01);
+    // What comes without memory has gaps of which the deviation is as large as the mean; of one clock's it is a third.
+    double sum = 0;
+    double squares = 0;
+    for (std::size_t i = 1; i < own.ticks_ns.size(); ++i) {
+        const auto gap = static_cast<double>(own.ticks_ns[i] - own.ticks_ns[i - 1]);
+        sum += gap;
+        squares += gap * gap;
+    }
+    const double mean = sum / static_cast<double>(own.ticks_ns.size() - 1);
+    const double deviation = std::sqrt(squares / static_cast<double>(own.ticks_ns.size() - 1) - mean * mean);
+    CHECK(deviation > 0.95 * mean && deviation < 1.05 * mean);
+    for (const TickingClocks::Each& each : own.clocks) {
+        CHECK(each.period_ns > kMs * kCount / 2 && each.period_ns < kMs * kCount * 2);
+    }
+}
+
 }  // namespace
 
 int main() {
+    clocks_tick_together_at_the_rate_and_without_memory();
     read_ahead_repeats();
     read_ahead_plan_is_only_a_guess();
     read_ahead_goes_beyond_its_plan();

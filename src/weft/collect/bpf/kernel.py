@@ -25,7 +25,7 @@ MMAPABLE = 1 << 10
 # include/uapi/linux/perf_event.h
 _TYPE_SOFTWARE, _CPU_CLOCK = 1, 0
 _ATTR_SIZE = 128
-_DISABLED, _FREQUENCY = 1 << 0, 1 << 10
+_DISABLED = 1 << 0
 _CLOSE_ON_EXEC = 8
 _IOC_ENABLE, _IOC_SET_BPF = 0x2400, 0x40042408
 _PROBES = Path("/sys/bus/event_source/devices/uprobe/type")
@@ -200,9 +200,21 @@ def _refused(what: str, error: OSError, log: bytes) -> CollectorError:
     return CollectorError("; ".join([f"the kernel refuses the BPF {what}: {error.strerror}", *words]))
 
 
-def open_clock(cpu: int, rate_hz: int, program: File) -> File:
-    """Return a clock that runs the program at each tick, whatever is on that CPU, once it is enabled. OSError."""
-    attributes = struct.pack("<IIQQQQQ", _TYPE_SOFTWARE, _ATTR_SIZE, _CPU_CLOCK, rate_hz, 0, 0, _DISABLED | _FREQUENCY)
+def open_clocks(cpu: int, periods_ns: Sequence[int], program: File) -> list[File]:
+    """Return clocks that run the program at each tick, whatever is on that CPU, once they are enabled. OSError.
+
+    None: the CPU is offline.
+    """
+    try:
+        return [_open_clock(cpu, period_ns, program) for period_ns in periods_ns]
+    except OSError as error:
+        if error.errno in (errno.ESRCH, errno.ENODEV):
+            return []
+        raise
+
+
+def _open_clock(cpu: int, period_ns: int, program: File) -> File:
+    attributes = struct.pack("<IIQQQQQ", _TYPE_SOFTWARE, _ATTR_SIZE, _CPU_CLOCK, period_ns, 0, 0, _DISABLED)
     data = ctypes.create_string_buffer(attributes, _ATTR_SIZE)
     clock = File(_call(_PERF_EVENT_OPEN, data, -1, cpu, -1, _CLOSE_ON_EXEC))
     fcntl.ioctl(clock.descriptor, _IOC_SET_BPF, program.descriptor)
