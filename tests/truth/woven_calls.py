@@ -25,6 +25,11 @@ CALLERS = {
 }
 
 
+@cache
+def _is_seam(flags: int) -> bool:
+    return bool(flags & SEAM)
+
+
 def calls(frames: tuple[Frame, ...]) -> Iterator[tuple[str, tuple[Frame, ...]]]:
     """The name of each Python frame, and the native frames between it and its caller, outermost first."""
     between: list[Frame] = []
@@ -34,7 +39,7 @@ def calls(frames: tuple[Frame, ...]) -> Iterator[tuple[str, tuple[Frame, ...]]]:
             being_made = frame.function == "via_gen" and FrameFlag.INCOMPLETE in frame.flags and not between
             yield "via_direct" if being_made else frame.function.rpartition(".")[2], tuple(between)
             between = []
-        elif not frame.flags & SEAM:
+        elif not _is_seam(frame.flags):
             between.append(frame)
 
 
