@@ -27,7 +27,7 @@ struct KernelMaps {
     int caches = -1;   // an entry a CPU
     int states = -1;
     std::uint32_t cpus = 0;
-    std::size_t cache_bytes = 0;  // of each entry
+    std::size_t cache_bytes = 0;           // of each entry
     std::vector<std::vector<int>> clocks;  // perf events, by their CPU
 };
 

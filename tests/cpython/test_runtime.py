@@ -228,8 +228,8 @@ class Recorded:
 
 
 def test_lines_that_look_like_halves_of_addresses(blocked: Process) -> None:
-    """GIVEN a code object whose line and the room behind it, which up to 3.10 nobody fills, happen to be an object's address
-    THEN the layout is proven all the same, but not if they all are."""
+    """GIVEN a code object whose line and the room behind it, which up to 3.10 nobody fills, happen to be an object's
+    address THEN the layout is proven all the same, but not if they all are."""
     runtime = find_runtime(blocked)
     recorded = Recorded(blocked.memory)
     prove_now(blocked, runtime.layout, runtime.addresses, recorded)

@@ -410,8 +410,8 @@ class _Attempt:
             raise _FailedError("most frames that have called another stand at their first instruction")
         if all(name == file for name, _, file, _ in seen.names):
             raise _FailedError("every code object has its name for a file name")
-        # The lower half of an address can pass for a line. A line and what follows it name an object by chance: up to 3.10 that is
-        # room which nobody fills, where half an address may be left of what lay there before.
+        # The lower half of an address can pass for a line. By chance a line and what follows it name an object: up to
+        # 3.10 that is room which nobody fills, where half an address may be left of what lay there before.
         if seen.names and seen.lines_in_addresses == len(seen.names):
             raise _FailedError("each line at which a code object begins is half of an address")
         lines = {line for _, _, _, line in seen.names}
