@@ -99,6 +99,7 @@ def record_process(pid: int, path: Path, options: Options, watch: Watch | None =
         raise TargetError("weft cannot record itself; record it from another process")
     process = Process(pid)
     collectors = _collectors(options, collectors_for_process)
+    _give_up_privileges(collectors, options)
     book = CodeBook()
     with _process_settings(), _Interrupts() as interrupts:
         # Side by side: the kernel's verifier takes as long as the search.
@@ -126,6 +127,7 @@ def record_command(command: Sequence[str], path: Path, options: Options, watch: 
     """
     launched = Launched(command)
     collectors = _collectors(options, collectors_for_command)
+    _give_up_privileges(collectors, options)
     with _process_settings(), _Interrupts(forward_to=launched.pid) as interrupts:
         with _Recording(path, options, _first_that_can(collectors, options), watch) as recording:
             if recording.collector is not Collector.PTRACE:
@@ -157,6 +159,7 @@ def record_machine(path: Path, options: Options, watch: Watch | None = None) -> 
     if options.machine is None or options.mode not in (Mode.CPU, Mode.WALL):
         raise ValueError("a recording of the machine is of Mode.CPU or Mode.WALL, and needs a machine=Filter()")
     collectors = collectors_for_machine(options.collector)
+    _give_up_privileges(collectors, options)
     with (
         _process_settings(),
         _Interrupts() as interrupts,
@@ -168,6 +171,12 @@ def record_machine(path: Path, options: Options, watch: Watch | None = None) -> 
 
 def _collectors(options: Options, others: Callable[[Collector], list[Collector]]) -> list[Collector]:
     return (collectors_for_allocations if options.mode is Mode.ALLOC else others)(options.collector)
+
+
+def _give_up_privileges(collectors: Sequence[Collector], options: Options) -> None:
+    """What collector bpf does not need, if it is to be tried; before threads of ours begin, which would keep it."""
+    if options.give_up_privileges and collectors[0] is Collector.BPF:
+        drop_capabilities(*([] if options.mode is Mode.CPU else [SYS_ADMIN]))
 
 
 def _look_at(process: Process, book: CodeBook, options: Options) -> tuple[Runtime | None, _native.CodeMap | None]:
@@ -390,9 +399,6 @@ def _first_that_can(collectors: Sequence[Collector], options: Options, pid: int 
 def _sampler(collector: Collector, options: Options, pid: int | None) -> Sampler:
     if collector is Collector.PTRACE and pid is not None:
         check_ptrace(pid)
-    gives_up = options.give_up_privileges and collector is Collector.BPF
-    if gives_up:
-        drop_capabilities(*([] if options.mode is Mode.CPU else [SYS_ADMIN]))
     sampler = Sampler(
         collector,
         options.rate_hz,
@@ -401,6 +407,7 @@ def _sampler(collector: Collector, options: Options, pid: int | None) -> Sampler
         native=options.native,
         machine=options.machine,
     )
+    gives_up = options.give_up_privileges and collector is Collector.BPF
     if gives_up and options.mode is not Mode.ALLOC:  # whose probes, also those of processes to come, need it
         drop_capabilities()  # the sampler's thread, which has begun, gives the last one up after its first looks
     return sampler

@@ -290,7 +290,8 @@ def test_it_gives_up_what_it_does_not_need(options: list[str], tmp_path: Path) -
                 wait_until(lambda: not capabilities(weft.pid) & admin, "the last one is given up")
             assert weft.poll() is None
             assert weft.wait() == 0
-    assert list(time_in(path, "beside")) == [beside] or "alloc" in options  # it asks libc for nothing
+    # Of the machine, others that run this test are recorded, too. In mode alloc: it asks libc for nothing.
+    assert beside in time_in(path, "beside") or "alloc" in options
 
 
 @pytest.mark.parametrize(
