@@ -25,7 +25,8 @@ constexpr std::uint64_t kShortestSlice = 100'000;  // ns
 constexpr int kMaxCpus = 8192;                     // CONFIG_NR_CPUS of the largest kernels
 // From where a tick makes the reader ready to where it runs, if the thread has no instruction in between: below 1 us in 98
 // of 100 ticks.
-constexpr std::uint64_t kAtOnce = 2'000;  // ns
+constexpr std::uint64_t kAtOnce = 2'000;    // ns
+constexpr std::uint64_t kWakeUp = 100'000;  // ns from a tick to its reader, when nothing is in the way
 
 // As large a set of CPUs as the kernel may know.
 class CpuSet {
@@ -74,6 +75,12 @@ Wake::Wake(const ThreadFiles& own, bool in_real_time)
 
 bool Wake::by(const Tick& tick) const {
     if (tick.time_ns <= asleep_ns_ || own_switches() != switches_ + 1) {
+        return false;
+    }
+    // The kernel lets go of the CPU when it will, but a real-time reader has it before the thread's next instruction in user
+    // mode, whose registers are what they were when it entered the kernel.
+    const bool is_same_entry = tick.kernel.count != 0 && in_real_time_;
+    if (awake_ns_ - std::min(awake_ns_, tick.time_ns) >= kWakeUp && !is_same_entry) {
         return false;
     }
     // A fair scheduler may let the thread go on until something else interrupts it.
@@ -146,8 +153,9 @@ void Readers::run(Reader& reader) const {
     prctl(PR_SET_NAME, "weft-reader");
     std::array<epoll_event, kMaxEvents> events;
     for (;;) {
-        const Wake wake(own, in_real_time);
+        Wake wake(own, in_real_time);
         const int count = epoll_wait(reader.epoll.get(), events.data(), kMaxEvents, -1);
+        wake.has_come();
         for (int i = 0; i < count; ++i) {
             auto* ring = static_cast<TickRing*>(events[static_cast<std::size_t>(i)].data.ptr);
             if (ring == nullptr) {

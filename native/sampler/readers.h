@@ -25,13 +25,13 @@ class Wake {
     // sleeps too when it waits for its turn, or for a page of the target. Then the target's thread goes on, and may tick.)
     bool by(const Tick& tick) const;
 
-    // Whether the reader has real-time priority: it runs as soon as the kernel lets go of the CPU.
-    bool in_real_time() const { return in_real_time_; }
+    void has_come() { awake_ns_ = monotonic_ns(); }
 
    private:
     const ThreadFiles& own_;
     bool in_real_time_;
     std::uint64_t asleep_ns_;
+    std::uint64_t awake_ns_ = 0;
     std::uint64_t switches_;
     SchedStat asleep_;  // not in real time
 };

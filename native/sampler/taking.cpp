@@ -15,11 +15,6 @@ constexpr int kMaxBlindLooks = 5;
 constexpr int kMovingLooks = 8;
 constexpr int kAgreeing = 3;
 constexpr int kWaitingLooks = 3;
-constexpr std::uint64_t kWakeUp = 100'000;  // ns from a tick to its reader, when nothing is in the way
-
-// The kernel lets go of the CPU when it will, but a real-time reader has it before the thread's next instruction in user
-// mode, whose registers are what they were when it entered the kernel.
-bool is_same_entry(const Tick& tick, const Wake& wake) { return tick.kernel.count != 0 && wake.in_real_time(); }
 
 }  // namespace
 
@@ -96,9 +91,7 @@ std::optional<Sampler::Look> Sampler::look_between(SampledThread& thread, std::u
                                                    const Wake& wake) {
     const std::uint64_t begin_ns = monotonic_ns();
     // If this reader has had the CPU since the tick, the thread has not moved since, and its registers are the tick's.
-    const bool at_tick = tick != nullptr &&
-                         (begin_ns - std::min(begin_ns, tick->time_ns) < kWakeUp || is_same_entry(*tick, wake)) &&
-                         wake.by(*tick);
+    const bool at_tick = tick != nullptr && wake.by(*tick);
     Look seen = look_at(thread, {0, at_tick ? tick->registers : RegisterSet{}}, stack_);
     if (!thread.files.read(seen.stat) || seen.stat.switches != switches) {
         return std::nullopt;

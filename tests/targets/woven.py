@@ -1,4 +1,4 @@
-"""Descends by chance through C into Python and on, for SECONDS: `python woven.py SECONDS`.
+"""Descends by chance through C into Python and on, for SECONDS: `python woven.py SECONDS [DEPTH]`.
 
 Each step goes from `descend` to a function `via_X`, and that to the next `descend`. X tells which C function has called it,
 so the names of the Python frames tell which native frames must lie between them. Runs on every version.
@@ -10,7 +10,7 @@ import sys
 import time
 from functools import reduce
 
-DEPTH = 50
+DEPTH = int(sys.argv[2]) if sys.argv[2:] else 50
 COMPARE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 LIBC = ctypes.CDLL(None)
 PAIR = (ctypes.c_int * 2)(1, 0)

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import pytest
 from interpreters import Interpreter, all_interpreters
-from recordings import Sampled, account_of, make_tables, record, woven_stacks_of
+from recordings import Sampled, account_of, losses_of, make_tables, record, woven_stacks_of
 from running import StartTarget
 from woven_calls import CALLERS, calls, has_doubt, has_gap, is_proven, kind_of, share, wrong_calls
 
@@ -22,6 +22,7 @@ from weft.target.code import ANONYMOUS
 
 RATE_HZ = 2000
 SECONDS = float(os.environ.get("WEFT_WOVEN_SECONDS", "2"))
+DEEP = 400  # so that it takes long to read
 SAMPLES = int(1000 * SECONDS)  # at least
 
 
@@ -86,3 +87,22 @@ def test_jit(jit: Interpreter, start_target: StartTarget, tmp_path: Path, lack: 
         assert "py::jit:executor" in told
     print(f"{jit.name}: {share(through, is_proven):.4%} of stacks through JIT code all proven")
     assert share(through, is_proven) > 0.9  # new code is met before it is looked for
+
+
+@pytest.mark.serial
+@pytest.mark.parametrize(
+    "python",
+    [python for python in all_interpreters() if python.minor in ((2, 7), (3, 13))],
+    ids=lambda python: python.name,
+)
+def test_beside_others(python: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
+    """GIVEN a CPU that others have in turns with the program THEN its ticks tell where it stands, as they do alone."""
+    target, *others = (start_target(python, "woven.py", 200, DEEP) for _ in range(3))
+    for program in (target, *others):
+        os.sched_setaffinity(program.pid, {min(os.sched_getaffinity(0))})
+    make_tables(target.pid)
+    path = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, samples=SAMPLES)
+    account = account_of(path)
+    assert account["samples_taken"] >= SAMPLES
+    assert account["stacks_retaken"] <= 0.01 * account["samples_taken"]
+    assert losses_of(path).get("no-registers", 0) == 0
