@@ -63,9 +63,11 @@ Sampler::Look Sampler::look_at_waiting(SampledThread& thread, int cpu, const Tic
         return look;  // the kernel has taken this CPU away (hotplug)
     }
     // Known not to have been on a CPU at some time, and switched in once since then: that was for this tick, on this CPU, which
-    // is ours now. It was once before the reading if it is once behind it.
-    if (thread.still && tick.time_ns > thread.still->at_ns) {
-        if (const auto seen = look_between(thread, thread.still->switches + 1, &tick, wake)) {
+    // is ours now. It was once before the reading if it is once behind it. Where others have the CPU in turns with it that fails
+    // as a rule, and the stack would be read in vain.
+    const std::optional<Stillness> still = thread.still;
+    if (still && thread.ran_on && tick.time_ns > still->at_ns) {
+        if (const auto seen = look_between(thread, still->switches + 1, &tick, wake)) {
             return *seen;
         }
     }
@@ -73,6 +75,9 @@ Sampler::Look Sampler::look_at_waiting(SampledThread& thread, int cpu, const Tic
         if (!thread.files.read(look.stat)) {
             look.loss = Loss::kExited;
             return look;
+        }
+        if (i == 0) {
+            thread.ran_on = still && look.stat.switches == still->switches + 1;
         }
         // It must be this CPU's; then it is not on it, since we are.
         if (thread.files.cpu() != cpu) {

@@ -75,6 +75,7 @@ struct SampledThread {
     bool code_lacked = false;                    // then, for its native stack: it is to be looked at again with more
     std::optional<std::uint64_t> ticked_cpu_ns;  // its CPU time when its clock last ticked
     std::optional<Stillness> still;              // when it was last known not to be on a CPU
+    bool ran_on = false;                         // from there to its last tick, without being switched in again
     std::optional<Stillness> rested;             // when it was last seen blocked
     std::uint64_t interrupted_ns = 0;            // when it was told to stop
     std::optional<SchedStat> released;           // its account then

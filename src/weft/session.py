@@ -35,7 +35,6 @@ from weft.collect.sources import SourceBook
 from weft.cpython.locate import Runtime, wait_for_runtime
 from weft.errors import CollectorError, LayoutError, NotPythonError, OutputError, TargetError, TargetExitedError
 from weft.limits import many_files
-from weft.symbolize.recording import Symbolizer, symbolize_kernel
 from weft.target.code import CodeBook
 from weft.target.launch import Launched
 from weft.target.process import Process
@@ -295,6 +294,8 @@ class _Recording:
         self._code.check()
 
     def _symbolize(self) -> None:
+        from weft.symbolize.recording import Symbolizer, symbolize_kernel  # the first sample does not wait for it
+
         symbolizer = Symbolizer(self.book)
         for frame_id, functions in symbolizer.run(self.recorder.native_frames, lambda *symbols: self._tell(symbols)):
             self._capture.add_functions(frame_id, functions)
