@@ -29,11 +29,15 @@ WALKERS = [
 ]
 # BPF's loads need no alignment, and x86's do not either.
 SANITIZE = ["-fsanitize=undefined", "-fno-sanitize=alignment", "-fno-sanitize-recover=undefined"]
+WARN = ["-Wall", "-Wextra", "-Wshadow", "-Werror"]
 
 
 def compile_program(program: Path, sources: Sequence[Path]) -> Path:
-    """Compile a C++ program with our walkers, to stop at undefined behaviour."""
-    return compile_with_zig("c++", program, "-std=c++20", "-O1", *SANITIZE, *INCLUDE, *sources, *WALKERS)
+    """Compile a C++ program with our walkers, to stop at undefined behaviour.
+
+    All are compiled alike, so that zig compiles the walkers once.
+    """
+    return compile_with_zig("c++", program, "-std=c++20", "-O1", *SANITIZE, *WARN, *INCLUDE, *sources, *WALKERS)
 
 
 class _ToldCode:
