@@ -35,6 +35,7 @@ test: setup  ## all tests, and what they need (root or sudo helps); FULL=1: of e
 .PHONY: setup
 setup: build $(TESTERS)
 	@$(BIN)/python scripts/setup_tests.py
+	@$(BIN)/python tests/programs.py
 
 .PHONY: check
 check: build $(CHECKERS)  ## linters, formatters and types, changing nothing

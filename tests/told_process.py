@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from unittest import mock
-
-from zig import compile_with_zig
 
 from weft import _native
 from weft.cpython.layout import ABSENT
@@ -15,29 +12,6 @@ from weft.cpython.locate import wait_for_runtime
 from weft.target import code as target_code
 from weft.target.code import CodeBook
 from weft.target.process import Process
-
-HERE = Path(__file__).resolve().parent
-NATIVE = HERE.parent / "native"
-INCLUDE = ["-I", NATIVE, "-I", HERE.parent / "bpf", "-I", HERE / "native"]
-WALKERS = [
-    *(NATIVE / "memory" / name for name in ("late_pages.cpp", "process.cpp", "read_ahead.cpp")),
-    *(NATIVE / "python" / name for name in ("code.cpp", "code_identity.cpp", "frames.cpp", "runtime.cpp")),
-    *(NATIVE / "sampler" / name for name in ("python_target.cpp", "tracer.cpp")),
-    *(NATIVE / "unwind" / name for name in ("cfi.cpp", "code_map.cpp", "code_rule.cpp", "rule.cpp")),
-    *(NATIVE / "unwind" / name for name in ("stack_copy.cpp", "table.cpp", "unwinder.cpp")),
-    NATIVE / "weave/weave.cpp",
-]
-# BPF's loads need no alignment, and x86's do not either.
-SANITIZE = ["-fsanitize=undefined", "-fno-sanitize=alignment", "-fno-sanitize-recover=undefined"]
-WARN = ["-Wall", "-Wextra", "-Wshadow", "-Werror"]
-
-
-def compile_program(program: Path, sources: Sequence[Path]) -> Path:
-    """Compile a C++ program with our walkers, to stop at undefined behaviour.
-
-    All are compiled alike, so that zig compiles the walkers once.
-    """
-    return compile_with_zig("c++", program, "-std=c++20", "-O1", *SANITIZE, *WARN, *INCLUDE, *sources, *WALKERS)
 
 
 class _ToldCode:

@@ -9,50 +9,35 @@ from pathlib import Path
 
 import pytest
 from interpreters import Interpreter, all_interpreters
+from programs import build
 from running import StartTarget, Target
-from told_process import INCLUDE, NATIVE, SANITIZE, compile_program, tell_process
-from zig import compile_with_zig
+from told_process import tell_process
 
 from weft import _native
 
-HERE = Path(__file__).resolve().parent
-SOURCES = [
-    *(NATIVE / "sampler" / name for name in ("kernel_process.cpp", "kernel_sample.cpp")),
-    NATIVE / "unwind/kernel_table.cpp",
-]
 STOPS = 150
 
 
-@pytest.fixture(scope="module")
-def compare_walks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program, compiled to stop at undefined behaviour."""
-    folder = tmp_path_factory.mktemp("walks")
-    host = compile_with_zig("c", folder / "host.o", "-O1", *SANITIZE, *INCLUDE, "-c", HERE / "host.c")
-    return compile_program(folder / "compare_walks", [HERE / "compare_walks.cpp", *SOURCES, host])
-
-
-def test_same_stacks(interpreter: Interpreter, start_target: StartTarget, compare_walks: Path, tmp_path: Path) -> None:
+def test_same_stacks(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
     """GIVEN a program that is stopped at any instruction, deep in Python that calls C that calls Python THEN the
     kernel's walk over its memory tells the native frames, the Python frames and the seams that our own walkers find."""
-    assert_same_stacks(start_target(interpreter, "woven.py", 100), compare_walks, tmp_path)
+    assert_same_stacks(start_target(interpreter, "woven.py", 100), tmp_path)
 
 
 @pytest.mark.parametrize("python", [python for python in all_interpreters() if python.minor >= (3, 12)], ids=str)
-def test_same_stacks_of_trampolines(
-    python: Interpreter, start_traced: StartTarget, compare_walks: Path, tmp_path: Path
-) -> None:
+def test_same_stacks_of_trampolines(python: Interpreter, start_traced: StartTarget, tmp_path: Path) -> None:
     """The same, where CPython makes code at run time for each function, of which no table tells: the kernel has it."""
     target = start_traced(python, "woven.py", 100, env={"PYTHONPERFSUPPORT": "1"})
-    assert_same_stacks(target, compare_walks, tmp_path)
+    assert_same_stacks(target, tmp_path)
 
 
-def assert_same_stacks(target: Target, compare_walks: Path, folder: Path) -> None:
+def assert_same_stacks(target: Target, folder: Path) -> None:
     """Of a running woven.py."""
     described = tell_process(target.pid, folder)
     pauses = random.Random(1)
     followed = native = python = 0
     with subprocess.Popen(
-        [compare_walks, str(target.pid), described], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [build("compare_walks"), str(target.pid), described], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as comparison:
         assert comparison.stdin
         assert comparison.stdout

@@ -2,7 +2,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 import pytest
-from fuzzing import find_clang
+from programs import find_clang
 
 
 @pytest.fixture(scope="session")

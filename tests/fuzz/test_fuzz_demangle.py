@@ -10,17 +10,10 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import ziglang
+import pytest
 from fuzzing import Harness
 
-DEMANGLER = Path(ziglang.__file__).parent / "lib/libcxxabi/src"
-HARNESS = Harness(
-    "fuzz_demangle.cpp",
-    ["symbols/demangle.cpp"],
-    4096,
-    # Its headers want a macro of libc++, for what cannot be.
-    ["-isystem", str(DEMANGLER), "-D_LIBCPP_VERBOSE_ABORT(...)=std::abort()"],
-)
+HARNESS = Harness("fuzz_demangle", 4096)
 LIBRARY = "/usr/lib/x86_64-linux-gnu/libstdc++.so.6"
 
 
@@ -35,10 +28,11 @@ def seeded(folder: Path) -> Iterator[tuple[Path, Mapping[str, str]]]:
     yield corpus, {}
 
 
-def test_mutated_symbols(clang: str, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("clang")
+def test_mutated_symbols(tmp_path: Path) -> None:
     """GIVEN symbols of a real library, changed by a fuzzer that sees which code each change has reached."""
     for corpus, env in seeded(tmp_path):
-        HARNESS.assert_survives(HARNESS.build(clang, tmp_path), corpus, 15, env)
+        HARNESS.assert_survives(corpus, 15, env)
 
 
 if __name__ == "__main__":

@@ -9,20 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import pytest
 from fuzzing import Harness
 
 from weft.target.elf import ElfFile
 
-HARNESS = Harness(
-    "fuzz_unwind.cpp",
-    [
-        *(f"unwind/{name}.cpp" for name in ("cfi", "code_map", "code_rule", "kernel_table", "rule", "stack_copy")),
-        *("unwind/table.cpp", "unwind/unwinder.cpp", "python/code_identity.cpp", "python/runtime.cpp"),
-        *("memory/late_pages.cpp", "sampler/kernel_process.cpp", "sampler/kernel_sample.cpp"),
-    ],
-    1024,
-    kernel=True,
-)
+HARNESS = Harness("fuzz_unwind", 1024)
 SEEDS = ("/lib64/ld-linux-x86-64.so.2", "/bin/true")
 # pushes, a call and the way back, as in CPython's perf trampolines; as hand-written kernels begin
 STRAIGHT = bytes.fromhex("f30f1efa 55 4889e5 4157 4883ec18 ffd0 e800000000 4883c418 415f 5d c3")
@@ -48,10 +40,11 @@ def seeded(folder: Path) -> Iterator[tuple[Path, Mapping[str, str]]]:
     yield corpus, {}
 
 
-def test_mutated_sections(clang: str, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("clang")
+def test_mutated_sections(tmp_path: Path) -> None:
     """GIVEN CFI and code of real modules, changed by a fuzzer that sees which of our code each change has reached."""
     for corpus, env in seeded(tmp_path):
-        HARNESS.assert_survives(HARNESS.build(clang, tmp_path), corpus, 15, env)
+        HARNESS.assert_survives(corpus, 15, env)
 
 
 if __name__ == "__main__":

@@ -10,16 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import pytest
 from fuzzing import Harness
 from snapshots import Snapshot, all_snapshots
 
 MUTATIONS = 16
-SOURCES = [
-    *(f"python/{name}.cpp" for name in ("code", "code_identity", "frames", "runtime")),
-    *(f"unwind/{name}.cpp" for name in ("cfi", "code_map", "code_rule", "kernel_table", "rule", "table")),
-    *("memory/late_pages.cpp", "sampler/kernel_process.cpp", "sampler/kernel_sample.cpp"),
-]
-HARNESS = Harness("fuzz_walker.cpp", SOURCES, 1 + 8 * MUTATIONS, kernel=True)
+HARNESS = Harness("fuzz_walker", 1 + 8 * MUTATIONS)
 
 
 def texts(folder: Path) -> list[Path]:
@@ -37,10 +33,11 @@ def one_by_one(folder: Path) -> Iterator[tuple[Path, Mapping[str, str]]]:
         yield text.with_suffix(""), {"WEFT_SNAPSHOTS": str(text)}
 
 
-def test_mutated_snapshots(clang: str, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("clang")
+def test_mutated_snapshots(tmp_path: Path) -> None:
     """GIVEN snapshots of every version, changed by a fuzzer that sees which code each change has reached."""
     env = {"WEFT_SNAPSHOTS": ":".join(map(str, texts(tmp_path)))}
-    HARNESS.assert_survives(HARNESS.build(clang, tmp_path), tmp_path / "corpus", 20, env)
+    HARNESS.assert_survives(tmp_path / "corpus", 20, env)
 
 
 if __name__ == "__main__":

@@ -10,16 +10,10 @@ import random
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import pytest
 from fuzzing import Harness
 
-HARNESS = Harness(
-    "fuzz_weave.cpp",
-    [
-        "weave/weave.cpp",
-        *(f"unwind/{name}.cpp" for name in ("cfi", "code_map", "code_rule", "rule", "stack_copy", "table", "unwinder")),
-    ],
-    512,
-)
+HARNESS = Harness("fuzz_weave", 512)
 
 
 def seeded(folder: Path) -> Iterator[tuple[Path, Mapping[str, str]]]:
@@ -32,11 +26,12 @@ def seeded(folder: Path) -> Iterator[tuple[Path, Mapping[str, str]]]:
     yield corpus, {}
 
 
-def test_stacks(clang: str, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("clang")
+def test_stacks(tmp_path: Path) -> None:
     """GIVEN whole stacks THEN they come out as they were built, each seam proven; GIVEN damaged ones THEN each frame
     comes out once, in its order, and what is called proven can be seen."""
     for corpus, env in seeded(tmp_path):
-        HARNESS.assert_survives(HARNESS.build(clang, tmp_path), corpus, 15, env)
+        HARNESS.assert_survives(corpus, 15, env)
 
 
 if __name__ == "__main__":

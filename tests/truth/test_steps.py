@@ -8,28 +8,19 @@ from pathlib import Path
 
 import pytest
 from interpreters import Interpreter
+from programs import build
 from running import StartTarget
-from told_process import compile_program, tell_process
+from told_process import tell_process
 
 STEPS = int(os.environ.get("WEFT_TEST_STEPS", "50000"))
 MOST_RUNS = 5
 
 
-@pytest.fixture(scope="module")
-def step_stacks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program that steps, and compares."""
-    return compile_program(
-        tmp_path_factory.mktemp("steps") / "step_stacks", [Path(__file__).with_name("step_stacks.cpp")]
-    )
-
-
-def test_each_instruction(
-    interpreter: Interpreter, start_target: StartTarget, step_stacks: Path, tmp_path: Path
-) -> None:
+def test_each_instruction(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
     """GIVEN Python that calls C that calls Python WHEN it is stepped by instructions THEN its proven stacks grow and
     shrink by a frame at their innermost end: no activation that has half begun or ended is taken for what it is not."""
     target = start_target(interpreter, "steps.py")
-    command = [step_stacks, str(target.pid), tell_process(target.pid, tmp_path), str(STEPS)]
+    command = [build("step_stacks"), str(target.pid), tell_process(target.pid, tmp_path), str(STEPS)]
     all_changes = 0
     for _ in range(MOST_RUNS):  # it may begin in a long stretch of C, where nothing changes
         run = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
