@@ -108,7 +108,10 @@ def test_programs_of_all_kinds(tmp_path: Path) -> None:
 def test_every_version(start_target: StartTarget, tmp_path: Path) -> None:
     """GIVEN Python programs of all versions that nobody has named THEN the Python of each is found."""
     path = tmp_path / "x.weft"
-    pids = {start_target(interpreter, "shares.py", 600, "loop").pid: interpreter for interpreter in all_interpreters()}
+    pids = {}
+    for interpreter in all_interpreters():
+        pids[start_target(interpreter, "shares.py", 600, "loop").pid] = interpreter
+        os.setpriority(os.PRIO_PROCESS, [*pids][-1], 19)  # so many would leave nobody else a CPU
 
     def without_python() -> set[str]:
         times = times_of(path, lambda kind, _: kind is FrameKind.PYTHON)
