@@ -225,7 +225,19 @@ static long frame_step(uint32_t index, struct walk* walk) {
     if (!is_shim(scratch, python, at)) {
         tell_code(walk, told_word(scratch, at + python->frame_code) & ~(uint64_t)python->frame_code_tags);
     }
+    const uint64_t frame = scratch->frame;
     scratch->frame = told_word(scratch, at + python->frame_previous);
+    // An activation that has just begun may show what the one before it has left: objects, which are followed to the type of all types,
+    // and that is its own. A circle comes by the last milestone, of which each is twice as far as the one before (Brent); our own walk
+    // over what was told says what it was.
+    if (scratch->frame && scratch->frame == scratch->milestone) {
+        scratch->end = WEFT_END_WHOLE;
+        return 1;
+    }
+    const uint32_t frames = scratch->sample.python_frames;
+    if (!(frames & (frames - 1))) {
+        scratch->milestone = frame;
+    }
     return 0;
 }
 
@@ -276,6 +288,7 @@ static long state_step(uint32_t index, struct walk* walk) {
         frame = told_word(scratch, cframe);
     }
     scratch->frame = frame;
+    scratch->milestone = 0;
     loop(WEFT_MOST_PYTHON, frame_step, walk, 0);
     if (scratch->end != WEFT_END_WHOLE || sample->python_end == WEFT_END_NO_STATE) {
         sample->python_end = scratch->end;

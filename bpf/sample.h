@@ -67,6 +67,7 @@ struct scratch {
     uint32_t told_at;  // where the bytes are of told_state; of another one nothing is told yet
     uint64_t told_state;
     uint64_t frame;
+    uint64_t milestone;  // a frame before it
     uint64_t cframe;
     uint64_t block;  // what frames are read from, as a piece that is told anyway
     uint32_t block_size;
