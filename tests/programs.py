@@ -39,6 +39,7 @@ class Toolchain:
     """Commands that compile and link."""
 
     name: str
+    fuzzers: bool  # whether it is for those of libFuzzer, or for the others
     of_c: Sequence[object]
     of_cpp: Sequence[object]
     link: Sequence[object]
@@ -112,16 +113,17 @@ _STOP = ["-fno-sanitize=alignment", "-fno-sanitize-recover=undefined"]
 
 def _zig() -> Toolchain:
     flags = ["-target", GLIBC, "-O1", "-fsanitize=undefined", *_STOP]
+    # Without debug information, as the extension: else zig makes another C++ library, which takes minutes.
     cpp = [ZIG, "c++", "-s", *flags]
     strict = ["-std=c++20", "-Wall", "-Wextra", "-Wshadow", "-Werror", *_INCLUDE]
-    return Toolchain("zig", [ZIG, "cc", *flags, *_INCLUDE], [*cpp, *strict], cpp)
+    return Toolchain("zig", False, [ZIG, "cc", *flags, *_INCLUDE], [*cpp, *strict], cpp)
 
 
 def _clang() -> Toolchain:
     clang = find_clang()
     assert clang, "there is no clang++ with libFuzzer"
     flags = [clang, "-O1", "-gline-tables-only", "-fsanitize=fuzzer,address,undefined", *_STOP]
-    return Toolchain("clang", [*flags, "-x", "c", *_INCLUDE], [*flags, "-std=c++20", *_INCLUDE], flags)
+    return Toolchain("clang", True, [*flags, "-x", "c", *_INCLUDE], [*flags, "-std=c++20", *_INCLUDE], flags)
 
 
 @cache
@@ -166,7 +168,7 @@ def _write(toolchain: Toolchain) -> Path:
         writer.rule("link", f"{shlex.join(map(str, toolchain.link))} $in -o $out")
         done = set()
         for name, program in PROGRAMS.items():
-            if program.fuzzer != (toolchain.name == "clang"):
+            if program.fuzzer != toolchain.fuzzers:
                 continue
             folder = f"{toolchain.name}-{name}" if program.flags else toolchain.name
             objects = []

@@ -25,6 +25,7 @@ class Wake {
     // sleeps too when it waits for its turn, or for a page of the target. Then the target's thread goes on, and may tick.)
     bool by(const Tick& tick) const;
 
+    // It has ended, now.
     void has_come() { awake_ns_ = monotonic_ns(); }
 
    private:

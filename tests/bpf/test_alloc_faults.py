@@ -61,7 +61,7 @@ for _ in range(20): os.spawnv(os.P_WAIT, "/bin/true", ["true"])
 
 
 def compile_program(output: Path, *flags: str, target: str = GLIBC) -> Path:
-    return compile_with_zig("c", output, "-O1", "-DPROGRAM", *flags, TARGETS / "allocates.c", target=target)
+    return compile_with_zig(output, "-O1", "-DPROGRAM", *flags, TARGETS / "allocates.c", target=target)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """The library."""
     library = tmp_path_factory.mktemp("allocations") / "allocations.so"
     include = ["-I", ROOT / "native", "-I", ROOT / "bpf"]
-    compile_with_zig("c", library, "-O1", "-shared", "-fPIC", *include, HERE / "allocations.c")
+    compile_with_zig(library, "-O1", "-shared", "-fPIC", *include, HERE / "allocations.c")
     loaded = ctypes.CDLL(str(library))
     loaded.begin.argtypes = [ctypes.c_uint64]
     for name in ("ask", "ask_in_between", "bytes_of"):

@@ -110,8 +110,9 @@ def test_every_version(start_target: StartTarget, tmp_path: Path) -> None:
     path = tmp_path / "x.weft"
     pids = {}
     for interpreter in all_interpreters():
-        pids[start_target(interpreter, "shares.py", 600, "loop").pid] = interpreter
-        os.setpriority(os.PRIO_PROCESS, [*pids][-1], 19)  # so many would leave nobody else a CPU
+        pid = start_target(interpreter, "shares.py", 600, "loop").pid
+        os.setpriority(os.PRIO_PROCESS, pid, 19)  # so many would leave nobody else a CPU
+        pids[pid] = interpreter
 
     def without_python() -> set[str]:
         times = times_of(path, lambda kind, _: kind is FrameKind.PYTHON)

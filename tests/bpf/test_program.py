@@ -104,7 +104,7 @@ def compiled(tmp_path: Path) -> Compile:
     def compile_(source: str, *flags: str) -> bytes:
         path = tmp_path / "x.bpf.c"
         path.write_text(source)
-        compile_with_zig("c", tmp_path / "x.o", *FLAGS, *flags, "-I", BPF, "-c", path, target="bpfel-freestanding")
+        compile_with_zig(tmp_path / "x.o", *FLAGS, *flags, "-I", BPF, "-c", path, target="bpfel-freestanding")
         return (tmp_path / "x.o").read_bytes()
 
     return compile_
@@ -137,7 +137,7 @@ def test_sizes(tmp_path: Path) -> None:
     source = tmp_path / "sizes.c"
     lines = [f'printf("%zu\\n", sizeof(struct {name}));' for name in names]
     source.write_text("\n".join(["#include <stdio.h>", '#include "abi.h"', "int main(void) {", *lines, "}"]))
-    program = compile_with_zig("c", tmp_path / "sizes", "-I", BPF, source)
+    program = compile_with_zig(tmp_path / "sizes", "-I", BPF, source)
     told = subprocess.run([program], check=True, capture_output=True, text=True).stdout
     compiled = Object(_native.BPF_OBJECT)
     assert [compiled.size_of(name) for name in names] == [int(line) for line in told.split()]

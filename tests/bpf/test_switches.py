@@ -22,7 +22,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """The library."""
     library = tmp_path_factory.mktemp("switches") / "switches.so"
     include = ["-I", ROOT / "native", "-I", ROOT / "bpf"]
-    compile_with_zig("c", library, "-O1", "-shared", "-fPIC", *include, HERE / "switches.c")
+    compile_with_zig(library, "-O1", "-shared", "-fPIC", *include, HERE / "switches.c")
     return ctypes.CDLL(str(library))
 
 

@@ -345,7 +345,7 @@ def tool(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A C program that embeds the Python in whatever library it is given."""
     folder = tmp_path_factory.mktemp("tool")
     (folder / "tool.c").write_text(TOOL)
-    return compile_with_zig("c", folder / "tool", folder / "tool.c", "-ldl")
+    return compile_with_zig(folder / "tool", folder / "tool.c", "-ldl")
 
 
 def start_embedding(tool: Path, library: Path, prefix: Path) -> subprocess.Popen[bytes]:

@@ -34,7 +34,7 @@ ALL_LINES = [(function, "lines.c", line_of(function)) for function in PLACES]
 
 def compile_library(folder: Path, *options: str, source: Path = SOURCE) -> Path:
     """A shared library of lines.c, or of what includes it."""
-    return compile_with_zig("c", folder / "liblines.so", "-O2", "-shared", "-fPIC", *options, source)
+    return compile_with_zig(folder / "liblines.so", "-O2", "-shared", "-fPIC", *options, source)
 
 
 def separate(library: Path, folder: Path) -> Path:

@@ -50,7 +50,7 @@ def build(folder: Path, cython: str, include: str, *options: str) -> None:
     env = os.environ | {"PYTHONPATH": str(CACHE / cython)}
     subprocess.run([sys.executable, "-m", "cython", *options[1:], "fixture.pyx"], cwd=folder, env=env, check=True)
     flags = ["-O2", "-shared", "-fPIC", options[0], "-I", include]
-    compile_with_zig("c", folder / "fixture.so", *flags, "fixture.c")
+    compile_with_zig(folder / "fixture.so", *flags, "fixture.c")
 
 
 def shown(pid: int) -> list[dict[str, Any]]:

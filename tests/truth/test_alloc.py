@@ -41,7 +41,7 @@ SIZES = {
 
 
 def compile_target(output: Path, *flags: str, target: str = GLIBC) -> Path:
-    return compile_with_zig("c", output, "-O1", "-g", *flags, TARGETS / "allocates.c", target=target)
+    return compile_with_zig(output, "-O1", "-g", *flags, TARGETS / "allocates.c", target=target)
 
 
 def record_from_now_on(target: Target, path: Path, *, ends: bool) -> None:

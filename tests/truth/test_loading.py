@@ -23,7 +23,7 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a library of which each copy is one of its own, as they have no build-id."""
     folder = tmp_path_factory.mktemp("libraries")
     flags = ["-O1", "-g0", "-shared", "-fPIC", "-Wl,--build-id=none"]
-    compile_with_zig("c", folder / "load.so", *flags, TARGETS / "loads.c")
+    compile_with_zig(folder / "load.so", *flags, TARGETS / "loads.c")
     return folder
 
 

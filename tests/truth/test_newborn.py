@@ -28,7 +28,7 @@ def test_of_whom_they_are(
 ) -> None:
     """GIVEN a thread that runs on while those that it has made do not begin THEN its stacks are its own, and whole."""
     folder = target_folder(interpreter) if interpreter.chroot else tmp_path
-    library = compile_with_zig("c", folder / "newborn.so", "-O1", "-shared", "-fPIC", TARGETS / "newborn.c", "-ldl")
+    library = compile_with_zig(folder / "newborn.so", "-O1", "-shared", "-fPIC", TARGETS / "newborn.c", "-ldl")
     target = start_target(interpreter, "newborn.py", NEWBORN, env={"LD_PRELOAD": interpreter.inside(library)})
     capture = record(target.pid, tmp_path, rate_hz=1000, seconds=1, samples=500, collector=collector)
     assert len(list(Path(f"/proc/{target.pid}/task").iterdir())) == 1 + NEWBORN  # none has begun

@@ -92,7 +92,7 @@ def test_states_that_come_and_go(
     """GIVEN a thread that Python did not make, and that gets a new thread state whenever it calls Python THEN its
     stacks are of the thread state that it has."""
     library = target_folder(interpreter) / "foreign.so" if interpreter.chroot else tmp_path / "foreign.so"
-    compile_with_zig("c", library, "-O1", "-shared", "-fPIC", TARGETS / "foreign.c")
+    compile_with_zig(library, "-O1", "-shared", "-fPIC", TARGETS / "foreign.c")
     target = start_target(interpreter, "foreign.py", interpreter.inside(library))
     path = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, samples=SAMPLES, collector=Collector.BPF)
     account = account_of(path)

@@ -22,8 +22,8 @@ from weft.target.code import ANONYMOUS
 
 RATE_HZ = 2000
 SECONDS = float(os.environ.get("WEFT_WOVEN_SECONDS", "2"))
-DEEP = 400  # so that it takes long to read
 SAMPLES = int(1000 * SECONDS)  # at least
+DEEP = 400  # calls, which take long to read
 
 
 def kinds_of(stacks: list[Sampled]) -> tuple[set[str], list[set[str]]]:

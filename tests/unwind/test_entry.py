@@ -29,7 +29,7 @@ def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     folder = tmp_path_factory.mktemp("musl")
     (folder / "waits.c").write_text(PROGRAM)
     options = ["-O1", "-fno-omit-frame-pointer", request.param]
-    return compile_with_zig("c", folder / "waits", *options, folder / "waits.c", target=MUSL)
+    return compile_with_zig(folder / "waits", *options, folder / "waits.c", target=MUSL)
 
 
 def test_stack(program: Path, tmp_path: Path) -> None:
