@@ -4,7 +4,7 @@
 //
 // FILE tells of the process (told_process.h). Each line of standard input is a thread: its thread pointer, its registers, whether it is in the kernel. A line of
 // standard output answers it: "same", whether the kernel has followed the native frames to their end, numbers of native and of
-// Python frames; or "not the same: " and what differs.
+// Python frames, and how many of the latter the kernel has told; or "not the same: " and what differs.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -120,7 +120,7 @@ class Comparison {
         }
         std::ostringstream answer;
         answer << (what.empty() ? "same" : "not the same: " + what + ";") << ' ' << done << ' ' << native << ' '
-               << own_stack_.frames.size();
+               << own_stack_.frames.size() << ' ' << sample.head().python_frames;
         return answer.str();
     }
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -31,27 +33,56 @@ def test_same_stacks_of_trampolines(python: Interpreter, start_traced: StartTarg
     assert_same_stacks(target, tmp_path)
 
 
+@pytest.mark.parametrize("before", [1, 20])
+@pytest.mark.parametrize("length", [1, 2, 60])
+def test_circles_end(
+    interpreter: Interpreter, start_target: StartTarget, tmp_path: Path, before: int, length: int
+) -> None:
+    """GIVEN a chain of frames that runs in a circle THEN the kernel goes round it a few times, and not until it has
+    told all the frames that it may: each costs time in which the program does not run."""
+    target = start_target(interpreter, "circle.py", before, length)
+    described = tell_process(target.pid, tmp_path)
+    os.kill(target.pid, signal.SIGUSR1)
+    assert target.next_line()["linked"]
+    with comparing(target, described) as comparison:
+        _, _, python, told = compare(comparison, target)
+    assert before + length <= python
+    assert python <= told <= 3 * (before + length) + 2
+
+
+def comparing(target: Target, described: Path) -> subprocess.Popen[str]:
+    """The program that compares walks over one process."""
+    command = [build("compare_walks"), str(target.pid), described]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def compare(comparison: subprocess.Popen[str], target: Target, *, in_kernel: bool = False) -> tuple[int, ...]:
+    """Stop the first thread, and compare the walks over its stacks, which have to be the same.
+
+    Gives whether the kernel's walk needs no help, native frames, Python frames, Python frames that the kernel tells.
+    """
+    assert comparison.stdin
+    assert comparison.stdout
+    thread = _native.StoppedThread(target.pid, 5.0)
+    try:
+        registers = [thread.registers[i] for i in range(_native.PC + 1)]
+        print(thread.thread_pointer, *registers, int(in_kernel), file=comparison.stdin, flush=True)
+        verdict, *told = comparison.stdout.readline().rsplit(maxsplit=4)
+    finally:
+        thread.release()
+    assert verdict == "same", (verdict, told)
+    return tuple(map(int, told))
+
+
 def assert_same_stacks(target: Target, folder: Path) -> None:
     """Of a running woven.py."""
     described = tell_process(target.pid, folder)
     pauses = random.Random(1)
     followed = native = python = 0
-    with subprocess.Popen(
-        [build("compare_walks"), str(target.pid), described], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as comparison:
-        assert comparison.stdin
-        assert comparison.stdout
+    with comparing(target, described) as comparison:
         for number in range(STOPS):
             time.sleep(pauses.uniform(0, 0.003))
-            thread = _native.StoppedThread(target.pid, 5.0)
-            try:
-                registers = [thread.registers[i] for i in range(_native.PC + 1)]
-                print(thread.thread_pointer, *registers, number % 2, file=comparison.stdin, flush=True)
-                verdict, *told = comparison.stdout.readline().rsplit(maxsplit=3)
-            finally:
-                thread.release()
-            assert verdict == "same", (number, verdict, told)
-            done, native_frames, python_frames = map(int, told)
+            done, native_frames, python_frames, _ = compare(comparison, target, in_kernel=bool(number % 2))
             followed += done
             native += native_frames
             python += python_frames
