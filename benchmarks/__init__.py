@@ -7,4 +7,4 @@ import sys
 from pathlib import Path
 
 _TESTS = Path(__file__).resolve().parent.parent / "tests"
-sys.path += [str(_TESTS), str(_TESTS / "truth")]
+sys.path += [str(_TESTS), str(_TESTS / "truth"), str(_TESTS / "unwind")]

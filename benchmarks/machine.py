@@ -11,12 +11,10 @@ Debian's linux-perf.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import os
 import re
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
@@ -26,6 +24,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.kernel_time import count_in_kernel, kernel_time
 from weft import Capture
 
 PROGRAM = """
@@ -42,7 +41,6 @@ while True:
 """
 _DEPTH = 6
 _START = 6.0  # seconds, in which a recorder finds the programs and their symbols
-_BPF, _ENABLE_STATS = 321, 32  # bpf(2), BPF_ENABLE_STATS
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -69,23 +67,9 @@ def _cost(pid: int) -> Cost:
         cost.cpu_s += sum(map(int, stat[11:15])) / _TICKS  # its own, and of children that have ended
         status = Path(f"/proc/{each}/status").read_text()
         cost.most_resident += int(re.findall(r"^VmHWM:\s*(\d+)", status, re.MULTILINE)[0]) << 10
-    for info in Path(f"/proc/{pid}/fdinfo").iterdir():
-        try:
-            told = dict(re.findall(r"^(run_time_ns|run_cnt|memlock):\s*(\d+)", info.read_text(), re.MULTILINE))
-        except OSError:
-            continue  # it has been closed
-        cost.kernel_s += int(told.get("run_time_ns", 0)) / 1e9
-        cost.runs += int(told.get("run_cnt", 0))
-        cost.maps += int(told.get("memlock", 0))
+    in_kernel = kernel_time(pid)
+    cost.kernel_s, cost.runs, cost.maps = in_kernel.seconds, in_kernel.runs, in_kernel.maps
     return cost
-
-
-def _count_in_kernel() -> None:
-    """Let the kernel count what BPF programs take, as long as this process lives. OSError."""
-    attributes = ctypes.create_string_buffer(struct.pack("<I", 0))  # BPF_STATS_RUN_TIME
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.syscall(_BPF, _ENABLE_STATS, attributes, 4) < 0:
-        raise OSError(ctypes.get_errno(), "bpf(BPF_ENABLE_STATS)")
 
 
 def _record(name: str, command: Sequence[str], seconds: float) -> None:
@@ -112,7 +96,7 @@ def main() -> None:
     parser.add_argument("--programs", type=int, default=20)
     parser.add_argument("--rate", type=int, default=99)
     options = parser.parse_args()
-    _count_in_kernel()
+    count_in_kernel()
     with ExitStack() as opened:
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory()))
         for _ in range(options.programs):
