@@ -3,8 +3,8 @@
     python -m benchmarks.kernel_walk [--seconds 6] [--rounds 2] [INTERPRETER ...]
 
 A program for each CPU calls `sorted`, which calls Python, and so on, 21 Python frames deep; all of the machine is
-recorded at 5 kHz. Native frames are those that gdb finds, without inlined ones. As root. None of the peers of the bench but
-perf runs in the kernel, and that copies stacks there, and unwinds them afterwards (`benchmarks.machine`).
+recorded at 5 kHz. Native frames are those that gdb finds, without inlined ones. As root. None of the peers of the bench
+but perf runs in the kernel, and that copies stacks there, and unwinds them afterwards (`benchmarks.machine`).
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ _File = tuple[str, str, int, int]  # path, device, inode, when it was changed
 @dataclass(slots=True)
 class _Search:
     pid: int
+    begun: float = field(default_factory=time.monotonic)
     next_look: float = 0.0
     pause: float = _FIRST_PAUSE
     mapped: frozenset[str] = field(default_factory=frozenset)
@@ -67,8 +68,8 @@ class Finder:
 
     @property
     def is_searching(self) -> bool:
-        """Whether a process may become a Python program at any moment."""
-        return any(not search.told for search in self._searches.values())
+        """Whether a process may soon become a Python program."""
+        return any(not search.told and search.pause < _LONGEST_PAUSE for search in self._searches.values())
 
     def look(self) -> None:
         """Look at the processes that are due. A call takes some milliseconds for each."""
@@ -97,7 +98,10 @@ class Finder:
                 return
             runtime = find_runtime(search.pid)
         except NotReadyError:
-            search.pause = _FIRST_PAUSE
+            # perf, gdb and editors may never begin the Python in them. It is found within a quarter of what that took.
+            now = time.monotonic()
+            search.pause = min(max(_FIRST_PAUSE, (now - search.begun) / 4), _LONGEST_PAUSE)
+            search.next_look = now + search.pause
         except NotPythonError:
             if search.mapped != before:
                 # Python may still come, in a library that is being loaded.
