@@ -1,5 +1,6 @@
 #include "sampler/stacks.h"
 
+#include <algorithm>
 #include <ranges>
 
 namespace weft {
@@ -47,6 +48,19 @@ std::uint32_t IdMap::find_or_insert(std::uint64_t key, std::uint32_t new_id) {
     return 0;
 }
 
+std::size_t LastStack::forget_all_but(std::span<const FrameKey> frames, std::uint32_t parent) {
+    std::size_t same = 0;
+    if (parent == parent_) {
+        const auto outermost_first = std::views::reverse(frames);
+        const auto differs = std::ranges::mismatch(
+            numbers_, outermost_first, {}, [](const auto& known) { return known.first.number(); }, &FrameKey::number);
+        same = static_cast<std::size_t>(differs.in1 - numbers_.begin());
+    }
+    parent_ = parent;
+    numbers_.erase(numbers_.begin() + static_cast<std::ptrdiff_t>(same), numbers_.end());
+    return same;
+}
+
 std::uint32_t StackTable::intern_frame(FrameKey frame) {
     if (frames_.size() >= kMaxEntries) {
         frames_.clear();
@@ -59,20 +73,38 @@ std::uint32_t StackTable::intern_frame(FrameKey frame) {
     return next_frame_++;
 }
 
+std::uint32_t StackTable::push(FrameKey frame, std::uint32_t parent) {
+    const std::uint32_t frame_id = intern_frame(frame);
+    const std::uint64_t key = static_cast<std::uint64_t>(parent) << 32 | frame_id;
+    const std::uint32_t known = stacks_.find_or_insert(key, next_stack_);
+    if (known != 0) {
+        return known;
+    }
+    new_stacks_.push_back({next_stack_, parent, frame_id});
+    return next_stack_++;
+}
+
 std::uint32_t StackTable::intern(std::span<const FrameKey> frames, std::uint32_t parent) {
     if (stacks_.size() >= kMaxEntries) {
         stacks_.clear();
     }
     for (const FrameKey frame : std::views::reverse(frames)) {
-        const std::uint32_t frame_id = intern_frame(frame);
-        const std::uint64_t key = static_cast<std::uint64_t>(parent) << 32 | frame_id;
-        const std::uint32_t known = stacks_.find_or_insert(key, next_stack_);
-        if (known == 0) {
-            new_stacks_.push_back({next_stack_, parent, frame_id});
-            parent = next_stack_++;
-        } else {
-            parent = known;
-        }
+        parent = push(frame, parent);
+    }
+    return parent;
+}
+
+std::uint32_t StackTable::intern(std::span<const FrameKey> frames, std::uint32_t parent, LastStack& last) {
+    if (stacks_.size() >= kMaxEntries) {
+        stacks_.clear();
+    }
+    const std::size_t same = last.forget_all_but(frames, parent);
+    if (same != 0) {
+        parent = last.number(same);
+    }
+    for (const FrameKey frame : std::views::reverse(frames.first(frames.size() - same))) {
+        parent = push(frame, parent);
+        last.push(frame, parent);
     }
     return parent;
 }

@@ -106,10 +106,30 @@ struct StackRow {
     std::uint32_t frame = 0;
 };
 
+// A thread's last stack, with its numbers: most of the next one is the same, and need not be looked up.
+class LastStack {
+   public:
+    // How many of the outermost frames are the same. Of a stack with another parent none is.
+    std::size_t forget_all_but(std::span<const FrameKey> frames, std::uint32_t parent);
+    std::uint32_t number(std::size_t frames) const { return numbers_[frames - 1].second; }  // of that many of them
+    void push(FrameKey frame, std::uint32_t number) {
+        if (numbers_.size() < kMost) {
+            numbers_.emplace_back(frame, number);
+        }
+    }
+
+   private:
+    static constexpr std::size_t kMost = 256;  // frames of each thread, 4 KB
+
+    std::uint32_t parent_ = 0;
+    std::vector<std::pair<FrameKey, std::uint32_t>> numbers_;  // from the outermost on
+};
+
 class StackTable {
    public:
     // The stack made by pushing `frames` (innermost first) onto the stack `parent`.
     std::uint32_t intern(std::span<const FrameKey> frames, std::uint32_t parent);
+    std::uint32_t intern(std::span<const FrameKey> frames, std::uint32_t parent, LastStack& last);
 
     // The same as a stack of its own, which can be told anew: its row comes again, with what it is then.
     std::uint32_t add(std::span<const FrameKey> frames, std::uint32_t parent);
@@ -121,6 +141,7 @@ class StackTable {
 
    private:
     std::uint32_t intern_frame(FrameKey frame);
+    std::uint32_t push(FrameKey frame, std::uint32_t parent);
 
     IdMap frames_;
     IdMap stacks_;

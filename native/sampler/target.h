@@ -18,6 +18,7 @@
 #include "sampler/off_cpu.h"
 #include "sampler/proc.h"
 #include "sampler/python_target.h"
+#include "sampler/stacks.h"
 #include "sampler/switch_outs.h"
 #include "sampler/timeline.h"
 #include "sampler/vocabulary.h"
@@ -63,6 +64,7 @@ struct SampledThread {
     std::optional<SwitchOuts> switch_outs;  // from when it was found to need them, where it is blocked
     Timeline timeline;
     PythonThread python;
+    LastStack last_stack;
     Address stack_end = 0;         // how far its native stack was last read
     OffCpu off_cpu;                // where the kernel tells of its switches
     weft_return told{};            // the last of these

@@ -68,7 +68,7 @@ std::uint32_t Sampler::intern(SampledThread& thread) {
         stack = add_late_stack(process, std::move(late), root);
     } else {
         account_native(process);
-        stack = stacks_.intern(keys_, root);
+        stack = stacks_.intern(keys_, root, thread.last_stack);
     }
     if (const std::uint32_t below = process.python ? process.python->take_forgotten() : 0; below != 0) {
         complete_late(process, true);  // they may name code objects that are forgotten

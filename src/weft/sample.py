@@ -50,9 +50,12 @@ NO_FLAGS = FrameFlag(0)
 PROOFS = (NO_FLAGS, FrameFlag.PROVEN, FrameFlag.COUNTED, FrameFlag.OPEN)  # by Proof of native/weave/weave.h
 
 
+_PROOFS_BY_FRAME_POINTER = tuple(proof | FrameFlag.FRAME_POINTER for proof in PROOFS)
+
+
 def native_flags(proof: int, *, by_frame_pointer: bool) -> FrameFlag:
     """Return what _native tells of a native frame, as flags."""
-    return PROOFS[proof] | (FrameFlag.FRAME_POINTER if by_frame_pointer else NO_FLAGS)
+    return (_PROOFS_BY_FRAME_POINTER if by_frame_pointer else PROOFS)[proof]
 
 
 SEAM = FrameFlag.PROVEN | FrameFlag.COUNTED | FrameFlag.OPEN

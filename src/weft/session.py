@@ -331,8 +331,9 @@ class _Recording:
             batch = self.sampler.next_batch(timeout_s)
             if batch is None:
                 return
-            self.recorder.write(batch)
-            for event in events_of(batch):
+            events = list(events_of(batch))
+            self.recorder.write(batch, events)
+            for event in events:
                 self.finder.see(event)
                 self._code.see(event)
                 self.allocations.see(event)

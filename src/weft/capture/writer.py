@@ -65,6 +65,7 @@ class CaptureWriter:
         self._standing: dict[int, tuple[int, int, int, int] | None] = {}
         self._losses: dict[tuple[int, str], tuple[int, int]] = {}
         self._account: dict[str, int] = {}
+        self._written_account: dict[str, int] = {}
         with output_errors(path):
             real_path = claim(path)
             self._database = sqlite3.connect(real_path, isolation_level=None)
@@ -169,7 +170,7 @@ class CaptureWriter:
         """What RunEncoder.take() gave for this thread: at most MAX_BATCH_BYTES."""
         if len(runs) > MAX_BATCH_BYTES:
             raise ValueError(f"a batch of {len(runs)} bytes is too large")
-        self._add(ADD_SAMPLES, thread, start_ns, end_ns, zlib.compress(runs, ZLIB_LEVEL))
+        self._add(ADD_SAMPLES, thread, start_ns, end_ns, _compressed(runs))
 
     def set_standing(self, thread: int, stack: int, state: int, since_ns: int) -> None:
         """The thread stands still from here on, until clear_standing()."""
@@ -213,8 +214,9 @@ class CaptureWriter:
         self._written_ns = written_ns
         with output_errors(self.path, "; what was recorded before is kept"):
             self._write_batch([*self._drained(), (SET_META, [("written_ns", written_ns)])])
-        for pending in (self._queue, self._standing, self._losses, self._account):
+        for pending in (self._queue, self._standing, self._losses):
             pending.clear()
+        self._written_account = dict(self._account)
 
     def close(self, ended: str = "") -> None:
         """Ends the recording; `ended` says why if it was not meant to end. One file remains, without -wal and -shm."""
@@ -250,7 +252,7 @@ class CaptureWriter:
         yield CLEAR_STANDING, [(thread,) for thread, row in self._standing.items() if row is None]
         yield SET_STANDING, [row for row in self._standing.values() if row is not None]
         yield SET_LOSS, [(*key, *total) for key, total in self._losses.items()]
-        yield SET_ACCOUNT, list(self._account.items())
+        yield SET_ACCOUNT, list(self._account.items() - self._written_account.items())
 
     def _write_batch(self, batch: Iterable[tuple[str, Sequence[tuple[object, ...]]]]) -> None:
         self._database.execute("BEGIN IMMEDIATE")
@@ -266,6 +268,13 @@ class CaptureWriter:
             if self._database.in_transaction:  # SQLite ends it by itself after some errors
                 self._database.execute("ROLLBACK")
             raise
+
+
+def _compressed(runs: bytes) -> bytes:
+    """As zlib.compress() does, with no larger window than needed: the usual one takes longer to make than to use."""
+    window_bits = min(max(len(runs).bit_length(), 9), zlib.MAX_WBITS)
+    stream = zlib.compressobj(ZLIB_LEVEL, zlib.DEFLATED, window_bits, window_bits - 7)
+    return stream.compress(runs) + stream.flush()
 
 
 def _has_too_large(row: Sequence[object]) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from weft import _native
 from weft.capture import CaptureWriter
 from weft.collect.names import ThreadNames
-from weft.collect.sampler import Event, EventKind, events_of
+from weft.collect.sampler import Event, EventKind
 from weft.collect.sources import SourceBook
 from weft.cpython.codes import Code
 from weft.cpython.locate import Runtime
@@ -68,9 +68,8 @@ class Recorder:
             recorded.runtime = runtime
             self._capture.set_runtime(process, str(runtime) if runtime else None)
 
-    def write(self, batch: _native.Batch) -> None:
-        """Write one batch, in one transaction. OutputError; what was written before stays."""
-        events = list(events_of(batch))
+    def write(self, batch: _native.Batch, events: Sequence[Event]) -> None:
+        """Write one batch with its events, in one transaction. OutputError; what was written before stays."""
         for event in events:
             self._begin(event)
         self._write_stacks(batch)
@@ -195,10 +194,15 @@ class Recorder:
     def _frame(self, codes: dict[int, Code], code_id: int, instruction: int, *, incomplete: bool) -> Frame:
         if code_id == 0:
             return marker(_native.LOSSES[instruction], native=incomplete)
-        code = codes.get(code_id) or next(
-            recorded.codes[code_id] for recorded in self._processes.values() if code_id in recorded.codes
-        )
-        return code.frame(instruction, incomplete=incomplete)
+        if code_id not in codes:
+            codes[code_id] = self._code(code_id)
+        return codes[code_id].frame(instruction, incomplete=incomplete)
+
+    def _code(self, code_id: int) -> Code:
+        for recorded in self._processes.values():
+            if code := recorded.codes.get(code_id):
+                return code
+        raise KeyError(code_id)
 
     def _write_losses(self, losses: Iterable[tuple[int, str, int, int]]) -> None:
         for process, reason, count, weight_ns in losses:
