@@ -44,6 +44,7 @@ FUNCTIONS = {
 @pytest.fixture
 def kallsyms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(kernel, "_KALLSYMS", tmp_path / "kallsyms")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "kallsyms"
 
 
@@ -52,6 +53,34 @@ def test_functions(kallsyms: Path) -> None:
     kallsyms.write_text(KALLSYMS)
     assert kernel_functions(FUNCTIONS) == FUNCTIONS
     assert tells_names()
+
+
+def test_kept_names(kallsyms: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """THEN names of the kernel's own functions are kept until it is booted anew, and none that is damaged is believed;
+    those of modules are asked for anew."""
+    monkeypatch.setattr(kernel, "_BOOT", tmp_path / "boot")
+    of_module = 0xFFFFFFFFC0100080
+    texts = [KALLSYMS, KALLSYMS.replace("vfs_read", "vfs_reads").replace("xfs_read", "xfs_reads")]
+    kept = tmp_path / "cache/weft/kernel/functions"
+
+    def told() -> list[str]:
+        return list(kernel_functions([0xFFFFFFFF81000040, of_module]).values())
+
+    (tmp_path / "boot").write_text("a boot\n")
+    kallsyms.write_text(texts[0])
+    assert told() == ["vfs_read", "xfs_read [xfs]"]
+    assert kept.stat().st_mode & 0o077 == 0  # where the kernel lies is no one else's business
+    kallsyms.write_text(texts[1])
+    assert told() == ["vfs_read", "xfs_reads [xfs]"]
+    kept.write_bytes(kept.read_bytes()[:-100])
+    assert told() == ["vfs_reads", "xfs_reads [xfs]"]
+    kallsyms.write_text(texts[0])
+    assert told() == ["vfs_reads", "xfs_read [xfs]"]
+    (tmp_path / "boot").write_text("another boot\n")
+    assert told() == ["vfs_read", "xfs_read [xfs]"]
+    kallsyms.unlink()
+    (tmp_path / "boot").unlink()
+    assert told() == ["[kernel]"] * 2
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the kernel tells root alone where its functions are")

@@ -8,10 +8,14 @@ from collections.abc import Collection
 from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
+from zlib import crc32
 
+from weft import cache
 from weft.sample import KERNEL, NO_FLAGS, Frame, FrameFlag, FrameKind
 
 _KALLSYMS = Path("/proc/kallsyms")
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_KIND, _KEPT = "kernel", "functions"
 _MAX_BYTES = 64 << 20
 _SYMBOL = re.compile(rb"^([0-9a-f]{16}) (\w) (.+)$", re.MULTILINE)
 _LARGEST = 1 << 20  # bytes of a function; what lies farther from its begin is none of its code
@@ -44,19 +48,14 @@ class KernelNames:
 
     The kernel's own are in the order of their addresses, since it searches them so itself (kernel/kallsyms.c,
     get_symbol_pos). Those of modules come behind them, each module's in any order, and are sorted if they are wanted.
-    """
 
-    def __init__(self) -> None:
-        text = _read()
-        of_module = text.find(b"\t[")
-        end = text.rfind(b"\n", 0, of_module) + 1 if of_module >= 0 else len(text)
-        self._own, self._of_modules = text[:end], text[end:]
-        self._last = _address(text, _line_begin(text, max(0, len(text) - 1)))
+    The kernel takes 30 ms to tell them. Its own do not change until the machine is booted anew, and are kept on disk.
+    """
 
     @property
     def are_told(self) -> bool:
         """Whether the kernel tells them: for those who may not know, all lie at 0."""
-        return self._last > 0
+        return _tells_places(self._own)
 
     def at(self, addresses: Collection[int]) -> dict[int, str]:
         """Return the function at each address, as kernel_functions() does."""
@@ -91,8 +90,47 @@ class KernelNames:
     @cached_property
     def _module_functions(self) -> list[tuple[int, bytes]]:
         """Where they begin, and their names."""
-        found = ((int(each[1], 16), each[3]) for each in _SYMBOL.finditer(self._of_modules) if each[2] in b"tTwW")
+        found = ((int(each[1], 16), each[3]) for each in _SYMBOL.finditer(self._read[1]) if each[2] in b"tTwW")
         return sorted(found, key=itemgetter(0))
+
+    @cached_property
+    def _own(self) -> bytes:
+        """What the kernel tells of its own functions, a line each."""
+        kept = cache.kept(_KIND, _KEPT)
+        boot = _boot()
+        if kept and boot:
+            mark, _, text = kept.partition(b"\n")
+            if mark == _mark(boot, text):
+                return text
+        own, _ = self._read
+        if boot and _tells_places(own):
+            cache.keep(_KIND, _KEPT, _mark(boot, own) + b"\n" + own)
+        return own
+
+    @cached_property
+    def _read(self) -> tuple[bytes, bytes]:
+        """What the kernel tells of its own functions, and of those of its modules."""
+        text = _read()
+        of_module = text.find(b"\t[")
+        end = text.rfind(b"\n", 0, of_module) + 1 if of_module >= 0 else len(text)
+        return text[:end], text[end:]
+
+
+def _boot() -> bytes:
+    """Return what no other boot of any machine has; nothing: it is not told (random(4))."""
+    try:
+        return _BOOT.read_bytes().strip()
+    except OSError:
+        return b""
+
+
+def _mark(boot: bytes, text: bytes) -> bytes:
+    """Return what tells that a text was kept whole, since the machine was booted."""
+    return b"%s %08x" % (boot, crc32(text))
+
+
+def _tells_places(text: bytes) -> bool:
+    return _address(text, _line_begin(text, max(0, len(text) - 1))) > 0
 
 
 def _line_begin(text: bytes, place: int) -> int:
