@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,6 +30,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell has what it starts in the background ignore Ctrl-C, and so would all that tests start and end by it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "serial: must have the machine to itself; make test runs these last, alone")
     config.addinivalue_line("markers", "every_choice: of its parameters, each interpreter runs all, also --by-turns")
 

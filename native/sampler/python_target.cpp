@@ -43,7 +43,7 @@ void PythonTarget::list(Memory& memory) {
     // A list that changes under the read is listed as far as it goes, and again at the next look that misses a thread.
     LimitedMemory limited;
     limited.begin(memory);
-    static_cast<void>(runtime_.list(limited, threads_));
+    list_loss_ = runtime_.list(limited, threads_);
     ++listing_;
     tids_.clear();
     for (const ThreadState& state : threads_.states) {
@@ -189,6 +189,9 @@ bool PythonTarget::look(ProcessMemory& memory, PythonThread& thread, ThreadPosit
         list(memory);
         join(thread);
         walk();
+    }
+    if (thread.states.empty() && stack.loss == Loss::kNone) {
+        stack.loss = list_loss_;  // it may have one, in the part that could not be listed
     }
     if (past != nullptr) {
         codes_.learn();

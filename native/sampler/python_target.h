@@ -99,6 +99,7 @@ class PythonTarget {
     ReadAhead read_ahead_;
     LimitedMemory look_;  // read_ahead_, as far as one look may go
     Threads threads_;
+    Loss list_loss_ = Loss::kNone;  // why that may not be all of them
     std::uint32_t& next_code_id_;
     std::uint32_t first_code_kept_ = next_code_id_;
     std::uint32_t forgotten_below_ = 0;

@@ -13,7 +13,9 @@ import pytest
 from interpreters import Interpreter, all_interpreters
 from weft_command import assert_one_line, run_weft, running_weft, samples_in, wait_until
 
-from weft import Capture
+from weft import Capture, Collector, Mode
+from weft.collect.sampler import Sampler
+from weft.errors import TargetExitedError
 
 BUSY = "import time\nend = time.time() + {}\nwhile time.time() < end: sum(range(1000))"
 
@@ -45,6 +47,19 @@ def test_no_such_process(tmp_path: Path) -> None:
     pid = gone()
     assert f"no process has the PID {pid}" in assert_one_line(run_weft("record", "-p", pid, "-o", tmp_path / "x.weft"))
     assert not list(tmp_path.iterdir())
+
+
+def test_a_process_that_has_just_ended() -> None:
+    """GIVEN one that has ended since it was looked at THEN that is told, and no lack of permission."""
+    ended = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)  # it stays a zombie
+    sampler = Sampler(Collector.PTRACE, 99, Mode.CPU, subprocesses=False, native=False)
+    try:
+        with pytest.raises(TargetExitedError, match=f"process {ended.pid} has ended"):
+            sampler.attach(ended.pid)
+    finally:
+        sampler.stop()
+        ended.wait()
 
 
 def test_a_process_without_python(sleeper: subprocess.Popen[bytes], tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def assert_legal(interpreter: Interpreter, capture: Path, *losses: str) -> dict[
         if reason := violation(names):
             wrong[reason] = names
     account = account_of(capture)
-    assert not wrong
+    assert not wrong, (losses_of(capture), account)
     assert account["stacks_whole"] >= ENOUGH
     assert account["stacks_truncated"] == 0
     assert len(stacks) > 100, "a storm shows many different stacks"

@@ -14,6 +14,7 @@ from weft.collect.choose import Collector, check_bpf
 from weft.collect.filter import Filter
 from weft.cpython.locate import Runtime
 from weft.errors import CollectorError, PermissionDeniedError, TargetExitedError
+from weft.target.process import Process
 
 BYTES_A_SAMPLE = _native.BPF_BYTES_A_SAMPLE  # mode alloc: on average, by chance
 
@@ -118,11 +119,12 @@ class Sampler:
         place = _place(runtime) if runtime else None
         self._load_tables(0, code)
         result = self._native.attach(pid, launching, place, code or _native.CodeMap())
-        if result is _native.AttachResult.DENIED:
+        # The kernel refuses a thread that has ended, too.
+        if result is _native.AttachResult.DENIED and Process(pid).is_alive:
             raise PermissionDeniedError(
                 f"the kernel does not let weft stop process {pid}; see what `weft doctor {pid}` says"
             )
-        if result is _native.AttachResult.GONE:
+        if result is not _native.AttachResult.OK:
             raise TargetExitedError(f"process {pid} has ended")
 
     def set_runtime(self, process: int, runtime: Runtime | None) -> None:
