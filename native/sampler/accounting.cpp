@@ -9,6 +9,7 @@ namespace weft {
 namespace {
 
 constexpr int kMaxRetakes = 5;
+constexpr std::uint64_t kRetakesFor = 20'000'000;  // ns, at least
 // What claims may be behind the CPU time before ticks count as missed. Claims that catch up by a sixteenth are apart by 0.8 periods
 // as a rule (standard deviation) where these are of 0.5 to 1.5, and by 2.7 where they are drawn without memory (drawn_tick_ns).
 constexpr std::uint64_t kOwedPeriods = 8;
@@ -24,7 +25,8 @@ constexpr std::size_t kDeepStack = 1000;  // a shallow one is read at once, but 
 }  // namespace
 
 // The interpreter links its frames in a few instructions, in whatever order the compiler has put them; a thread that is
-// stopped among them has no whole chain of frames. At the next tick it has: its time is left to that.
+// stopped among them has no whole chain of frames. At the next tick it has: its time is left to that. It may be blocked there, and
+// for longer than some ticks: its first write to a new page of its stack is a page fault, which may have to wait.
 bool Sampler::leave_to_next_tick(SampledThread& thread, Loss loss) {
     switch (loss) {
         case Loss::kNoRegisters:
@@ -44,10 +46,13 @@ bool Sampler::leave_to_next_tick(SampledThread& thread, Loss loss) {
             [[fallthrough]];
         default: thread.retakes = 0; return false;
     }
-    if (thread.retakes == kMaxRetakes) {
+    const std::uint64_t now_ns = monotonic_ns();
+    if (thread.retakes >= kMaxRetakes && now_ns - thread.retaken_since_ns >= kRetakesFor) {
         return false;
     }
-    ++thread.retakes;
+    if (thread.retakes++ == 0) {
+        thread.retaken_since_ns = now_ns;
+    }
     --batch_.account.samples_wanted;
     ++batch_.account.stacks_retaken;
     return true;

@@ -88,6 +88,7 @@ struct SampledThread {
     std::uint64_t unseen_blocked_ns = 0;  // of its timeline, when it was last sampled running
     std::optional<SchedStat> in_stop;     // its account when it was last found in a stop that nobody had told us of
     int retakes = 0;                      // how often in a row its stack could not be told
+    std::uint64_t retaken_since_ns = 0;   // and since when
     int blind_looks = 0;                  // how often in a row its registers were not known
     std::uint64_t gil_weight_ns = 0;      // mode gil: the time that its next sample stands for
 };
