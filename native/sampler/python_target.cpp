@@ -190,8 +190,9 @@ bool PythonTarget::look(ProcessMemory& memory, PythonThread& thread, ThreadPosit
         join(thread);
         walk();
     }
-    if (thread.states.empty() && stack.loss == Loss::kNone) {
-        stack.loss = list_loss_;  // it may have one, in the part that could not be listed
+    // It may have one, in the part that could not be listed. (Of a sample of the past the kernel has told whether it had.)
+    if (past == nullptr && thread.states.empty() && stack.loss == Loss::kNone) {
+        stack.loss = list_loss_;
     }
     if (past != nullptr) {
         codes_.learn();
