@@ -338,6 +338,15 @@ void looks_are_bounded() {
     PythonThread again;
     CHECK(honest.look(process, again, {kPthread, {}}, stack));
     CHECK(stack.loss == Loss::kNone && stack.frames.size() == kFrames);
+    // A thread that is not listed has no frames of Python; unless the list could not be read to its end.
+    PythonThread other;
+    CHECK(!honest.look(process, other, {kPthread + 8, {}}, stack));
+    CHECK(stack.loss == Loss::kNone && stack.frames.empty());
+    states[0] = 8;  // where nothing is mapped
+    PythonTarget cut(layout, roots, next_code);
+    PythonThread unknown;
+    CHECK(!cut.look(process, unknown, {kPthread + 8, {}}, stack));
+    CHECK(stack.loss == Loss::kUnreadable);
 }
 
 // ---- interning
