@@ -20,8 +20,8 @@ namespace weft {
 
 namespace {
 
-constexpr std::uint64_t kPublishPeriod = 500'000'000;
-constexpr std::uint64_t kMachinePublishPeriod = 1'000'000'000;
+constexpr std::uint64_t kPublishPeriod = 250'000'000;
+constexpr std::uint64_t kMachinePublishPeriod = 500'000'000;
 // 16 MB of the kernel's ring last for 80 ms at 20 kHz.
 constexpr std::uint64_t kRingPause = 10'000'000;
 constexpr std::uint64_t kSlowRingPause = 50'000'000;
