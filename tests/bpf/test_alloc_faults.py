@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,9 @@ from weft_command import LIMIT_S, assert_one_line, run_weft, running_weft, wait_
 from zig import GLIBC, MUSL, compile_with_zig
 
 from weft import Capture, Mode, Options, Profile, record_process
-from weft.collect.bpf import kernel
+from weft.collect.allocations import AllocationFollower
+from weft.collect.bpf import allocator, kernel
+from weft.collect.sampler import Event, EventKind
 from weft.errors import CollectorError
 from weft.target.elf import ElfFile
 from weft.target.process import Process
@@ -166,6 +169,27 @@ def test_children(tmp_path: Path) -> None:
         assert abs(bytes_ - 50 * (4 << 20)) <= 3 * (4 << 20), name
     assert account["probes_late"] + account["probes_missed"] == 22
     assert 0 < account["probes_late_ns_max"] < account["recorded_ns"]
+
+
+def test_ends_while_it_is_probed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a program that ends between a look at what it has mapped and the opening of its libc THEN it was missed."""
+    program = subprocess.Popen(["/bin/sleep", "600"])
+    wait_until(lambda: any("libc" in each.path for each in Process(program.pid).maps()), "a libc")
+
+    def ends(*_: object) -> None:
+        program.kill()
+        os.waitid(os.P_PID, program.pid, os.WEXITED | os.WNOWAIT)  # a zombie
+        raise FileNotFoundError
+
+    monkeypatch.setattr(allocator, "_open", ends)
+    follower = AllocationFollower(allocator.AllocatorProbes(kernel.File(-1)))
+    follower.see(Event(EventKind.PROCESS_START, time.monotonic_ns(), 2, 0, 1, program.pid, 0, b""))
+    follower.look()
+    program.wait()
+    follower.see(Event(EventKind.PROCESS_END, time.monotonic_ns(), 2, 0, 0, program.pid, 0, b""))
+    follower.look()
+    assert follower.account == {"probes_late": 0, "probes_late_ns_max": 0, "probes_missed": 1}
+    assert not follower.warnings
 
 
 @root_only

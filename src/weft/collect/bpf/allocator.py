@@ -13,6 +13,7 @@ from pathlib import Path
 
 from weft.collect.bpf.kernel import File, Probe
 from weft.collect.bpf.prologue import first_emulated
+from weft.errors import TargetExitedError
 from weft.target.elf import ElfError, ElfFile
 from weft.target.maps import Mapping
 from weft.target.process import Process
@@ -123,7 +124,7 @@ class AllocatorProbes:
     def add(self, pid: int) -> bool:
         """Have the program run in a process, where it asks for memory. Returns whether there are new probes.
 
-        Whatever is in the way is noted in `problems`. TargetError if it has ended.
+        Whatever is in the way is noted in `problems`. TargetExitedError if it has ended.
         """
         process = Process(pid)
         executable = process.executable
@@ -150,6 +151,8 @@ class AllocatorProbes:
             self.problems.pop(pid, None)
         elif process.is_alive:
             self.problems[pid] = problem
+        else:
+            raise TargetExitedError(f"process {pid} has ended")
         return is_new
 
     def remove(self, pid: int) -> bool:
