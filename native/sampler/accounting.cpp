@@ -8,8 +8,6 @@ namespace weft {
 
 namespace {
 
-constexpr int kMaxRetakes = 5;
-constexpr std::uint64_t kRetakesFor = 20'000'000;  // ns, at least
 // What claims may be behind the CPU time before ticks count as missed. Claims that catch up by a sixteenth are apart by 0.8 periods
 // as a rule (standard deviation) where these are of 0.5 to 1.5, and by 2.7 where they are drawn without memory (drawn_tick_ns).
 constexpr std::uint64_t kOwedPeriods = 8;
@@ -25,8 +23,7 @@ constexpr std::size_t kDeepStack = 1000;  // a shallow one is read at once, but 
 }  // namespace
 
 // The interpreter links its frames in a few instructions, in whatever order the compiler has put them; a thread that is
-// stopped among them has no whole chain of frames. At the next tick it has: its time is left to that. It may be blocked there, and
-// for longer than some ticks: its first write to a new page of its stack is a page fault, which may have to wait.
+// stopped among them has no whole chain of frames. At the next tick it has: its time is left to that.
 bool Sampler::leave_to_next_tick(SampledThread& thread, Loss loss) {
     switch (loss) {
         case Loss::kNoRegisters:
@@ -44,14 +41,10 @@ bool Sampler::leave_to_next_tick(SampledThread& thread, Loss loss) {
                 break;
             }
             [[fallthrough]];
-        default: thread.retakes = 0; return false;
+        default: thread.retakes.end(); return false;
     }
-    const std::uint64_t now_ns = monotonic_ns();
-    if (thread.retakes >= kMaxRetakes && now_ns - thread.retaken_since_ns >= kRetakesFor) {
+    if (!thread.retakes.again(monotonic_ns())) {
         return false;
-    }
-    if (thread.retakes++ == 0) {
-        thread.retaken_since_ns = now_ns;
     }
     --batch_.account.samples_wanted;
     ++batch_.account.stacks_retaken;
@@ -129,9 +122,10 @@ Timeline::Claim Sampler::claim(const SampledThread& thread, bool exact) const {
 }
 
 void Sampler::account_running(SampledThread& thread, std::uint64_t now_ns, const Look& look, std::uint32_t stack) {
-    // What has been added since the last sample: interrupts are in no account of the thread, and add up to blocked time.
+    // What has been added since the last sample, and not by interrupts, or by a host that takes its CPU: these are in no account of
+    // the thread, and add up to blocked time.
     const std::uint64_t unseen_ns = thread.timeline.unseen_blocked_ns(now_ns, look.stat);
-    if (unseen_ns > std::exchange(thread.unseen_blocked_ns, unseen_ns) + period_ns_ / 8) {
+    if (unseen_ns > std::exchange(thread.unseen_blocked_ns, unseen_ns) + period_ns_ / 8 && !thread.ran_on) {
         thread.blocks_until_ns = now_ns + kBlocksPeriods * period_ns_;
     }
     const std::uint64_t over = thread.timeline.add_running(now_ns, look.stat, stack, claim(thread, !look.moving));

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <functional>
+#include <numeric>
+#include <ranges>
 #include <utility>
 
 #include "sampler/perf_event.h"
@@ -93,7 +96,7 @@ CpuClock CpuClock::open(pid_t tid, std::uint64_t first_ns, Ticks ticks,
             errno = error;
             return clock;
         }
-        clock.events_.push_back({ring, std::move(event)});
+        clock.events_.push_back({ring, std::move(event), first_ns});
     }
     return clock;
 }
@@ -106,7 +109,14 @@ void CpuClock::set_period(int cpu, std::uint64_t period_ns) {
     const auto event = std::ranges::find(events_, cpu, [](const Event& each) { return each.ring->cpu(); });
     if (event != events_.end()) {
         ioctl(event->descriptor.get(), PERF_EVENT_IOC_PERIOD, &period_ns);
+        event->period_ns = period_ns;
     }
+}
+
+std::uint64_t CpuClock::longest_ns(std::size_t cpus) const {
+    std::vector<std::uint64_t> periods(std::min(cpus, events_.size()));
+    std::ranges::partial_sort_copy(events_ | std::views::transform(&Event::period_ns), periods, std::greater{});
+    return std::accumulate(periods.begin(), periods.end(), std::uint64_t{0});
 }
 
 }  // namespace weft

@@ -64,11 +64,14 @@ class CpuClock {
     // The period of the ticks on a CPU, which begins when the thread is there next. To be called on that CPU: another would be
     // interrupted for it.
     void set_period(int cpu, std::uint64_t period_ns);
+    // How much CPU time can pass without a tick where the clock ticks, for a thread that was on at most so many CPUs meanwhile.
+    std::uint64_t longest_ns(std::size_t cpus) const;
 
    private:
     struct Event {
         std::shared_ptr<TickRing> ring;
         Descriptor descriptor;
+        std::uint64_t period_ns = 0;
     };
     std::vector<Event> events_;
 };

@@ -104,6 +104,7 @@ class Sampler {
     void set_timer(std::uint64_t at_ns);
     void tick(std::uint64_t now_ns);
     void check(SampledThread& thread, std::uint64_t now_ns, std::uint64_t missed);
+    std::uint64_t patience_ns(const SampledThread& thread, const SchedStat& ticked, const SchedStat& now) const;
     bool has_left_anew(SampledThread& thread);
     void gil_tick(SampledProcess& process, std::uint64_t now_ns);
     void check_later(SampledThread& thread, std::uint64_t now_ns);

@@ -48,7 +48,7 @@ std::uint32_t IdMap::find_or_insert(std::uint64_t key, std::uint32_t new_id) {
     return 0;
 }
 
-std::size_t LastStack::forget_all_but(std::span<const FrameKey> frames, std::uint32_t parent) {
+std::size_t LastStack::keep_same(std::span<const FrameKey> frames, std::uint32_t parent) {
     std::size_t same = 0;
     if (parent == parent_) {
         const auto outermost_first = std::views::reverse(frames);
@@ -74,6 +74,9 @@ std::uint32_t StackTable::intern_frame(FrameKey frame) {
 }
 
 std::uint32_t StackTable::push(FrameKey frame, std::uint32_t parent) {
+    if (stacks_.size() >= kMaxEntries) {
+        stacks_.clear();
+    }
     const std::uint32_t frame_id = intern_frame(frame);
     const std::uint64_t key = static_cast<std::uint64_t>(parent) << 32 | frame_id;
     const std::uint32_t known = stacks_.find_or_insert(key, next_stack_);
@@ -85,9 +88,6 @@ std::uint32_t StackTable::push(FrameKey frame, std::uint32_t parent) {
 }
 
 std::uint32_t StackTable::intern(std::span<const FrameKey> frames, std::uint32_t parent) {
-    if (stacks_.size() >= kMaxEntries) {
-        stacks_.clear();
-    }
     for (const FrameKey frame : std::views::reverse(frames)) {
         parent = push(frame, parent);
     }
@@ -95,13 +95,8 @@ std::uint32_t StackTable::intern(std::span<const FrameKey> frames, std::uint32_t
 }
 
 std::uint32_t StackTable::intern(std::span<const FrameKey> frames, std::uint32_t parent, LastStack& last) {
-    if (stacks_.size() >= kMaxEntries) {
-        stacks_.clear();
-    }
-    const std::size_t same = last.forget_all_but(frames, parent);
-    if (same != 0) {
-        parent = last.number(same);
-    }
+    const std::size_t same = last.keep_same(frames, parent);
+    parent = last.number();
     for (const FrameKey frame : std::views::reverse(frames.first(frames.size() - same))) {
         parent = push(frame, parent);
         last.push(frame, parent);

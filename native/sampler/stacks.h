@@ -109,9 +109,10 @@ struct StackRow {
 // A thread's last stack, with its numbers: most of the next one is the same, and need not be looked up.
 class LastStack {
    public:
-    // How many of the outermost frames are the same. Of a stack with another parent none is.
-    std::size_t forget_all_but(std::span<const FrameKey> frames, std::uint32_t parent);
-    std::uint32_t number(std::size_t frames) const { return numbers_[frames - 1].second; }  // of that many of them
+    // Forgets all but the outermost frames that are the same; gives how many these are. With another parent none is.
+    std::size_t keep_same(std::span<const FrameKey> frames, std::uint32_t parent);
+    // Of what is left.
+    std::uint32_t number() const { return numbers_.empty() ? parent_ : numbers_.back().second; }
     void push(FrameKey frame, std::uint32_t number) {
         if (numbers_.size() < kMost) {
             numbers_.emplace_back(frame, number);

@@ -11,7 +11,6 @@ namespace weft {
 namespace {
 
 constexpr std::uint64_t kAgain = 1'000'000'000;  // ns, before a thread that is denied to us is tried again
-constexpr int kMaxBlindLooks = 5;
 constexpr int kMovingLooks = 8;
 constexpr int kAgreeing = 3;
 constexpr int kWaitingLooks = 3;
@@ -45,7 +44,7 @@ void Sampler::sample_at_tick(SampledThread& thread, int cpu, const Tick& tick, c
     }
     const Look look = look_at_waiting(thread, cpu, tick, wake);
     if (look.stat.cpu_ns != 0) {
-        thread.ticked_cpu_ns = look.stat.cpu_ns;
+        thread.ticked = look.stat;
     }
     if (look.held_ns != 0) {
         holds_.add(look.held_ns);
@@ -97,20 +96,23 @@ std::optional<Sampler::Look> Sampler::look_between(SampledThread& thread, std::u
     const std::uint64_t begin_ns = monotonic_ns();
     // If this reader has had the CPU since the tick, the thread has not moved since, and its registers are the tick's.
     const bool at_tick = tick != nullptr && wake.by(*tick);
-    Look seen = look_at(thread, {0, at_tick ? tick->registers : RegisterSet{}}, stack_);
+    Look seen;
+    const bool is_blind = options_.native && !at_tick && thread.blind_looks.again(begin_ns);
+    if (is_blind) {
+        seen.loss =
+            Loss::kNoRegisters;  // the next tick will tell them: to read now would only use up this reader's share
+    } else {
+        seen = look_at(thread, {0, at_tick ? tick->registers : RegisterSet{}}, stack_);
+    }
     if (!thread.files.read(seen.stat) || seen.stat.switches != switches) {
         return std::nullopt;
     }
     thread.still = Stillness{monotonic_ns(), seen.stat.switches};
-    seen.held_ns = thread.still->at_ns - (at_tick ? tick->time_ns : begin_ns);
-    if (options_.native && !at_tick && thread.blind_looks < kMaxBlindLooks) {
-        ++thread.blind_looks;
-        Look blind;
-        blind.stat = seen.stat;
-        blind.loss = Loss::kNoRegisters;  // the next tick will tell them
-        return blind;
+    if (is_blind) {
+        return seen;
     }
-    thread.blind_looks = 0;
+    seen.held_ns = thread.still->at_ns - (at_tick ? tick->time_ns : begin_ns);
+    thread.blind_looks.end();
     if (at_tick) {
         note_kernel(tick->kernel);
     }

@@ -18,6 +18,7 @@
 #include "sampler/off_cpu.h"
 #include "sampler/proc.h"
 #include "sampler/python_target.h"
+#include "sampler/retakes.h"
 #include "sampler/stacks.h"
 #include "sampler/switch_outs.h"
 #include "sampler/timeline.h"
@@ -74,22 +75,21 @@ struct SampledThread {
     // Since it was seen blocked with this schedstat; as long as that stands still, so does the thread.
     std::optional<SchedStat> blocked;
     std::uint64_t blocked_ns = 0;
-    bool code_lacked = false;                    // then, for its native stack: it is to be looked at again with more
-    std::optional<std::uint64_t> ticked_cpu_ns;  // its CPU time when its clock last ticked
-    std::optional<Stillness> still;              // when it was last known not to be on a CPU
-    bool ran_on = false;                         // from there to its last tick, without being switched in again
-    std::optional<Stillness> rested;             // when it was last seen blocked
-    std::uint64_t interrupted_ns = 0;            // when it was told to stop
-    std::optional<SchedStat> released;           // its account then
-    std::uint64_t released_ns = 0;               // when that stop ended
-    std::uint64_t spared_until_ns = 0;           // it has been held for long
+    bool code_lacked = false;           // then, for its native stack: it is to be looked at again with more
+    std::optional<SchedStat> ticked;    // its account when its clock last ticked
+    std::optional<Stillness> still;     // when it was last known not to be on a CPU
+    bool ran_on = false;                // from there to its last tick, without being switched in again
+    std::optional<Stillness> rested;    // when it was last seen blocked
+    std::uint64_t interrupted_ns = 0;   // when it was told to stop
+    std::optional<SchedStat> released;  // its account then
+    std::uint64_t released_ns = 0;      // when that stop ended
+    std::uint64_t spared_until_ns = 0;  // it has been held for long
     // It blocks between its samples, so that ticks of the wall clock have to look for where, at least until then.
     std::uint64_t blocks_until_ns = 0;
     std::uint64_t unseen_blocked_ns = 0;  // of its timeline, when it was last sampled running
     std::optional<SchedStat> in_stop;     // its account when it was last found in a stop that nobody had told us of
-    int retakes = 0;                      // how often in a row its stack could not be told
-    std::uint64_t retaken_since_ns = 0;   // and since when
-    int blind_looks = 0;                  // how often in a row its registers were not known
+    Retakes retakes;                      // while its stack cannot be told
+    Retakes blind_looks;                  // while its registers are not known
     std::uint64_t gil_weight_ns = 0;      // mode gil: the time that its next sample stands for
 };
 

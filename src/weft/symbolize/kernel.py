@@ -52,17 +52,12 @@ class KernelNames:
     The kernel takes 30 ms to tell them. Its own do not change until the machine is booted anew, and are kept on disk.
     """
 
-    @property
-    def are_told(self) -> bool:
-        """Whether the kernel tells them: for those who may not know, all lie at 0."""
-        return _tells_places(self._own)
-
     def at(self, addresses: Collection[int]) -> dict[int, str]:
         """Return the function at each address, as kernel_functions() does."""
         return {address: self._at(address) for address in addresses}
 
     def _at(self, address: int) -> str:
-        name = (self._in_kernel(address) or self._in_module(address)) if self.are_told else b""
+        name = (self._in_kernel(address) or self._in_module(address)) if _tells_places(self._own) else b""
         return name.decode("ascii", "backslashreplace").replace("\t", " ") if name not in (b"", _END) else KERNEL
 
     def _in_kernel(self, address: int) -> bytes:
@@ -90,7 +85,7 @@ class KernelNames:
     @cached_property
     def _module_functions(self) -> list[tuple[int, bytes]]:
         """Where they begin, and their names."""
-        found = ((int(each[1], 16), each[3]) for each in _SYMBOL.finditer(self._read[1]) if each[2] in b"tTwW")
+        found = ((int(each[1], 16), each[3]) for each in _SYMBOL.finditer(self._told[1]) if each[2] in b"tTwW")
         return sorted(found, key=itemgetter(0))
 
     @cached_property
@@ -102,14 +97,14 @@ class KernelNames:
             mark, _, text = kept.partition(b"\n")
             if mark == _mark(boot, text):
                 return text
-        own, _ = self._read
+        own, _ = self._told
         if boot and _tells_places(own):
             cache.keep(_KIND, _KEPT, _mark(boot, own) + b"\n" + own)
         return own
 
     @cached_property
-    def _read(self) -> tuple[bytes, bytes]:
-        """What the kernel tells of its own functions, and of those of its modules."""
+    def _told(self) -> tuple[bytes, bytes]:
+        """What the kernel tells now of its own functions, and of those of its modules."""
         text = _read()
         of_module = text.find(b"\t[")
         end = text.rfind(b"\n", 0, of_module) + 1 if of_module >= 0 else len(text)
@@ -130,6 +125,7 @@ def _mark(boot: bytes, text: bytes) -> bytes:
 
 
 def _tells_places(text: bytes) -> bool:
+    """Return whether it says where functions are: for those who may not know, all lie at 0."""
     return _address(text, _line_begin(text, max(0, len(text) - 1))) > 0
 
 
@@ -145,8 +141,8 @@ def _address(text: bytes, line: int) -> int:
 
 
 def tells_names() -> bool:
-    """Return whether the kernel tells us which function lies at which address."""
-    return KernelNames().are_told
+    """Return whether the kernel tells us now which function lies at which address, whatever is kept."""
+    return _tells_places(_read())
 
 
 def _read() -> bytes:
