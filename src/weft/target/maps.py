@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 
@@ -95,7 +96,12 @@ def parse_maps(text: str) -> list[Mapping]:
 
 def read_maps(pid: int) -> list[Mapping]:
     """Return the mappings of a process. OSError where the kernel refuses or the process has gone."""
-    return parse_maps(Path(f"/proc/{pid}/maps").read_bytes().decode("utf-8", "surrogateescape"))
+    return list(_parsed(Path(f"/proc/{pid}/maps").read_bytes().decode("utf-8", "surrogateescape")))
+
+
+@lru_cache(maxsize=2)  # a recording looks at the same ones again and again
+def _parsed(text: str) -> tuple[Mapping, ...]:
+    return tuple(parse_maps(text))
 
 
 def modules(mappings: list[Mapping]) -> list[Module]:
