@@ -31,18 +31,21 @@ struct TickHead {
     std::uint64_t time_ns;
     std::uint64_t addresses;
 };
-// so many addresses of the kernel's stack, and RecordedRegisters.
+// so many addresses of the kernel's stack, RecordedRegisters, and the stack: its size, that many bytes, and how many of these are
+// valid, which is not there where the size is 0.
 
 bool read_tick(const perf_event_header& header, RecordReader record, Tick& tick) {
-    const std::size_t fixed = sizeof(TickHead) + sizeof(RecordedRegisters);
+    const std::size_t fixed = sizeof(TickHead) + sizeof(RecordedRegisters) + sizeof(std::uint64_t);
     if (header.type != PERF_RECORD_SAMPLE || header.size < fixed) {
         return false;
     }
     TickHead head{};
     record.read(head);
-    if (head.addresses != (header.size - fixed) / sizeof(Address)) {
+    std::size_t left = header.size - fixed;
+    if (head.addresses > left / sizeof(Address)) {
         return false;
     }
+    left -= head.addresses * sizeof(Address);
     tick.tid = static_cast<pid_t>(head.thread);
     tick.time_ns = head.time_ns;
     for (std::uint64_t i = 0; i < head.addresses; ++i) {
@@ -57,6 +60,14 @@ bool read_tick(const perf_event_header& header, RecordReader record, Tick& tick)
     RecordedRegisters registers{};
     record.read(registers);
     tick.registers = registers.all();
+    std::uint64_t size = 0;
+    record.read(size);
+    std::uint64_t valid = 0;
+    if (size == kTickStack && left == kTickStack + sizeof valid) {
+        record.read(tick.stack);
+        record.read(valid);
+        tick.stack_size = std::min<std::size_t>(valid, kTickStack);
+    }
     return true;
 }
 
@@ -77,7 +88,9 @@ CpuClock CpuClock::open(pid_t tid, std::uint64_t first_ns, Ticks ticks,
     perf_event_attr attr = software_event(PERF_COUNT_SW_TASK_CLOCK);
     attr.sample_period = first_ns;
     attr.wakeup_events = 1;
-    attr.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER;
+    attr.sample_type =
+        PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
+    attr.sample_stack_user = kTickStack;
     attr.sample_regs_user = kRecordedMask;
     attr.exclude_kernel = ticks == Ticks::kUser ? 1 : 0;
     attr.exclude_callchain_user = 1;

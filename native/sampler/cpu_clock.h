@@ -4,6 +4,8 @@
 
 #include <sys/types.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -15,11 +17,15 @@
 
 namespace weft {
 
+constexpr std::size_t kTickStack = 128;  // bytes
+
 struct Tick {
     pid_t tid = 0;
     std::uint64_t time_ns = 0;  // of the monotonic clock
     RegisterSet registers;      // the thread's in user mode: where it was interrupted, or entered the kernel
     KernelChain kernel;         // and where in the kernel it was then, if the clock tells
+    std::array<std::byte, kTickStack> stack{};
+    std::size_t stack_size = 0;  // so much of its stack, from the stack pointer on
 };
 
 // Where the ticks that fall on one CPU are written. Ticks of several clocks share a ring, or each would cost pages of

@@ -131,6 +131,7 @@ class Sampler {
     void sample_at_tick(SampledThread& thread, int cpu, const Tick& tick, const Wake& wake);
     Look look_at_waiting(SampledThread& thread, int cpu, const Tick& tick, const Wake& wake);
     std::optional<Look> look_between(SampledThread& thread, std::uint64_t switches, const Tick* tick, const Wake& wake);
+    bool stack_is_of(const Tick& tick);
     void sample_running(SampledThread& thread, std::uint64_t now_ns);
     bool seize_late(SampledThread& thread, std::uint64_t now_ns);
     void interrupt(SampledThread& thread);

@@ -95,14 +95,19 @@ std::optional<Sampler::Look> Sampler::look_between(SampledThread& thread, std::u
                                                    const Wake& wake) {
     const std::uint64_t begin_ns = monotonic_ns();
     // If this reader has had the CPU since the tick, the thread has not moved since, and its registers are the tick's.
-    const bool at_tick = tick != nullptr && wake.by(*tick);
+    bool at_tick = tick != nullptr && wake.by(*tick);
     Look seen;
+    if (at_tick) {
+        seen = look_at(thread, {0, tick->registers}, stack_);
+        at_tick = !options_.native || seen.loss == Loss::kNoRuntime || stack_is_of(*tick);
+    }
     const bool is_blind = options_.native && !at_tick && thread.blind_looks.again(begin_ns);
     if (is_blind) {
-        seen.loss =
-            Loss::kNoRegisters;  // the next tick will tell them: to read now would only use up this reader's share
-    } else {
-        seen = look_at(thread, {0, at_tick ? tick->registers : RegisterSet{}}, stack_);
+        // The next tick will tell them: to read now would only use up this reader's share of the CPU.
+        seen = Look{};
+        seen.loss = Loss::kNoRegisters;
+    } else if (!at_tick) {
+        seen = look_at(thread, {}, stack_);
     }
     if (!thread.files.read(seen.stat) || seen.stat.switches != switches) {
         return std::nullopt;
@@ -118,6 +123,12 @@ std::optional<Sampler::Look> Sampler::look_between(SampledThread& thread, std::u
     }
     ++batch_.account.stacks_waiting;
     return seen;
+}
+
+// Whether the native stack that was read last is the tick's. In the kernel, the thread's system call may have written there since.
+bool Sampler::stack_is_of(const Tick& tick) {
+    const std::span<const std::byte> then = std::span(tick.stack).first(tick.stack_size);
+    return tick.kernel.count != 0 || std::ranges::equal(stack_copy_.bytes(then.size()), then);
 }
 
 void Sampler::sample_running(SampledThread& thread, std::uint64_t now_ns) {

@@ -743,6 +743,7 @@ void ring_tells_ticks() {
             last_ns = tick.time_ns;
             const Address stack_pointer = tick.registers.get(Register::kRsp);
             CHECK(stack_pointer > here - 100'000 && stack_pointer < here + 100'000);
+            CHECK(tick.stack_size == kTickStack);
             const Address distance =
                 tick.registers.get(Register::kReturn) - reinterpret_cast<Address>(&ring_tells_ticks);
             inside += distance + (1 << 20) < 2 << 20 ? 1 : 0;
