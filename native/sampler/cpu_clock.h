@@ -17,7 +17,7 @@
 
 namespace weft {
 
-constexpr std::size_t kTickStack = 128;  // bytes
+constexpr std::size_t kTickStack = 128;  // bytes: a thread that has gone on has written there
 
 struct Tick {
     pid_t tid = 0;

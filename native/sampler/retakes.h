@@ -5,9 +5,9 @@
 
 namespace weft {
 
-// What kept a look from telling a stack (a thread among the instructions that link frames, a reader that did not get its CPU at
-// once) lasts for as long as others want the CPU, some ms, however close ticks are: so it is left to the next tick for so many
-// looks, and for so long.
+// What kept a look from telling a stack may last for some ms, however close ticks are: a reader does not get its CPU at once while
+// others want it, and a thread may be blocked among the instructions that link frames, by a page fault at its first write to a new
+// page. So it is left to the next tick for so many looks, and for so long.
 class Retakes {
    public:
     // Whether to leave it to the next tick; false: what was seen has to do.

@@ -128,7 +128,7 @@ std::optional<Sampler::Look> Sampler::look_between(SampledThread& thread, std::u
 // Whether the native stack that was read last is the tick's. In the kernel, the thread's system call may have written there since.
 bool Sampler::stack_is_of(const Tick& tick) {
     const std::span<const std::byte> then = std::span(tick.stack).first(tick.stack_size);
-    return tick.kernel.count != 0 || std::ranges::equal(stack_copy_.bytes(then.size()), then);
+    return tick.kernel.count != 0 || (!then.empty() && std::ranges::equal(stack_copy_.bytes(then.size()), then));
 }
 
 void Sampler::sample_running(SampledThread& thread, std::uint64_t now_ns) {

@@ -99,7 +99,7 @@ def read_maps(pid: int) -> list[Mapping]:
     return list(_parsed(Path(f"/proc/{pid}/maps").read_bytes().decode("utf-8", "surrogateescape")))
 
 
-@lru_cache(maxsize=2)  # a recording looks at the same ones again and again
+@lru_cache(maxsize=1)  # a recording looks at the same ones again and again
 def _parsed(text: str) -> tuple[Mapping, ...]:
     return tuple(parse_maps(text))
 
