@@ -19,6 +19,7 @@ from types import TracebackType
 
 from weft import _native
 from weft.collect.bpf.collector import KernelCollector
+from weft.collect.bpf.kernel import kernel_release
 from weft.collect.choose import check_bpf, tracer_of
 from weft.cpython.check import NotReadyError
 from weft.cpython.locate import find_runtime
@@ -128,10 +129,9 @@ def _stop(pid: int) -> _native.StopResult:
 def _kernel() -> Check:
     name = os.uname()
     found = f"{name.sysname} {name.release} on {name.machine}"
-    numbers = tuple(int(part) for part in platform.release().split("-")[0].split(".")[:2] if part.isdecimal())
     if name.machine != "x86_64":
         return Check("kernel", Verdict.NO, found, "weft reads processes of x86-64 only")
-    if numbers < _OLDEST_KERNEL:
+    if kernel_release() < _OLDEST_KERNEL:
         return Check("kernel", Verdict.NO, found, "weft needs Linux 3.4 or later")
     return Check("kernel", Verdict.OK, found)
 

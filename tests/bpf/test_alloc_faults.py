@@ -20,7 +20,9 @@ from zig import GLIBC, MUSL, compile_with_zig
 from weft import Capture, Mode, Options, Profile, record_process
 from weft.collect.allocations import AllocationFollower
 from weft.collect.bpf import allocator, kernel
-from weft.collect.sampler import Event, EventKind
+from weft.collect.bpf.allocator import AllocatorProbes
+from weft.collect.sampler import Event, EventKind, Sampler
+from weft.cpython.locate import Runtime
 from weft.errors import CollectorError
 from weft.target.elf import ElfFile
 from weft.target.process import Process
@@ -45,16 +47,19 @@ import os, subprocess, sys, time
 def allocates():
     for _ in range(50): bytearray(4 << 20)
 def in_fork(): allocates()
+def wait_for(what):
+    while not os.path.exists(f"{os.path.dirname(__file__)}/{what}"): time.sleep(0.01)
 if sys.argv[1:] == ["exec"]:
     def in_exec(): allocates()
-    time.sleep(1)
+    wait_for(f"probed-{os.getpid()}")
+    wait_for("found")
     in_exec()
     sys.exit()
 print("{}", flush=True)
 sys.stdin.readline()
 child = os.fork()
 if child == 0:
-    time.sleep(1)
+    wait_for(f"probed-{os.getpid()}")
     in_fork()
     os._exit(0)
 os.waitpid(child, 0)
@@ -147,12 +152,27 @@ def begins(target: Target) -> Callable[[object], None]:
 
 
 @root_only
-def test_children(tmp_path: Path) -> None:
+def test_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """GIVEN a program that forks, and starts another one, and some that end at once WHEN all are followed THEN what the
     first two allocate is seen, and it is told that the others were not seen from their beginning on, or at all."""
     script = tmp_path / "family.py"
     script.write_text(FAMILY)
     path = tmp_path / "x.weft"
+    add, set_runtime = AllocatorProbes.add, Sampler.set_runtime
+
+    def add_and_tell(probes: AllocatorProbes, pid: int) -> bool:
+        is_new = add(probes, pid)
+        if pid not in probes.problems:
+            (tmp_path / f"probed-{pid}").touch()
+        return is_new
+
+    def set_runtime_and_tell(sampler: Sampler, process: int, runtime: Runtime | None) -> None:
+        set_runtime(sampler, process, runtime)
+        if runtime:  # of the program that is started: what is forked has that of its parent
+            (tmp_path / "found").touch()
+
+    monkeypatch.setattr(AllocatorProbes, "add", add_and_tell)
+    monkeypatch.setattr(Sampler, "set_runtime", set_runtime_and_tell)
     with running(sys.executable, script) as target:
         options = Options(duration_s=LIMIT_S, mode=Mode.ALLOC, subprocesses=True)
         record_process(target.pid, path, options, begins(target))
@@ -182,7 +202,7 @@ def test_ends_while_it_is_probed(monkeypatch: pytest.MonkeyPatch) -> None:
         raise FileNotFoundError
 
     monkeypatch.setattr(allocator, "_open", ends)
-    follower = AllocationFollower(allocator.AllocatorProbes(kernel.File(-1)))
+    follower = AllocationFollower(AllocatorProbes(kernel.File(-1)))
     follower.see(Event(EventKind.PROCESS_START, time.monotonic_ns(), 2, 0, 1, program.pid, 0, b""))
     follower.look()
     program.wait()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 
+from weft.collect.bpf.kernel import kernel_release
 from weft.errors import CollectorError
 
 _OLDEST_KERNEL = (5, 18)  # whose tracepoint of switches tells in which state a thread leaves
@@ -34,9 +34,10 @@ def tracer_of(pid: int) -> int:
 
 def check_bpf() -> None:
     """Raise CollectorError where collector bpf would not know what it samples."""
-    release = platform.release()
-    if tuple(map(int, re.findall(r"\d+", release)[:2])) < _OLDEST_KERNEL:
-        raise CollectorError(f"collector bpf needs Linux 5.18, and this is {release}", "use --collector ptrace")
+    if kernel_release() < _OLDEST_KERNEL:
+        raise CollectorError(
+            f"collector bpf needs Linux 5.18, and this is {platform.release()}", "use --collector ptrace"
+        )
     own = Path("/proc/self").readlink().name
     if own != str(os.getpid()):
         raise CollectorError(

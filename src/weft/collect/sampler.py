@@ -88,7 +88,12 @@ class Sampler:
         # Of mode alloc, all that was asked for, sampled or not; known then, too.
         self.allocations: dict[str, int] = {}
         self._kernel = (
-            KernelCollector(rate_hz, switches=mode is Mode.WALL, allocations=mode is Mode.ALLOC)
+            KernelCollector(
+                rate_hz,
+                switches=mode is Mode.WALL,
+                allocations=mode is Mode.ALLOC,
+                follow_processes=subprocesses,
+            )
             if collector is Collector.BPF
             else None
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
-from weft.collect.bpf.kernel import File, Probe
+from weft.collect.bpf.kernel import File, open_linked_probes, open_probes
 from weft.collect.bpf.prologue import first_emulated
 from weft.errors import TargetExitedError
 from weft.target.elf import ElfError, ElfFile
@@ -113,11 +113,13 @@ def _jumps_within(code: bytes, offset: int) -> bool:
 class AllocatorProbes:
     """The probes in the processes of a recording."""
 
-    def __init__(self, program: File) -> None:
+    def __init__(self, program: File, *, linked: bool = False) -> None:
+        """linked: the program is of kind LINKED_PROBES."""
         self._program = program
+        self._open = open_linked_probes if linked else open_probes
         self._entries: dict[tuple[str, int], list[Entry]] = {}  # by device and inode
-        self._probed: dict[int, dict[tuple[str, int], list[Probe]]] = {}  # by pid, and by device and inode
-        # To take a probe out, the kernel waits until no program runs that may be at it, some 0.1 s; once for many.
+        self._probed: dict[int, dict[tuple[str, int], list[File]]] = {}  # by pid, and by device and inode
+        # To take probes out, the kernel waits until no program runs that may be at one; once for many.
         self._remover = ThreadPoolExecutor(_AT_ONCE, "weft-probes")
         self.problems: dict[int, str] = {}  # pid -> why its allocations are not seen
 
@@ -168,16 +170,14 @@ class AllocatorProbes:
             self.remove(pid)
         self._remover.shutdown()
 
-    def _probes_at(self, pid: int, mapping: Mapping) -> list[Probe]:
+    def _probes_at(self, pid: int, mapping: Mapping) -> list[File]:
         """Probe what a process has mapped. OSError, ElfError."""
         key = mapping.dev, mapping.inode
         with _open(pid, mapping) as file:
             if key not in self._entries:
                 self._entries[key] = entries_of(file)
-            # Where one is refused, those before it close themselves.
-            return [
-                Probe(pid, file.own_path, entry.offset, entry.cookie, self._program) for entry in self._entries[key]
-            ]
+            cookies = {entry.offset: entry.cookie for entry in self._entries[key]}
+            return self._open(pid, file.own_path, cookies, self._program) if cookies else []
 
 
 def _open(pid: int, mapping: Mapping) -> ElfFile:

@@ -19,6 +19,7 @@ from weft.collect.bpf.kernel import (
     ProgramKind,
     attach,
     enable_clock,
+    has_linked_probes,
     open_clocks,
     possible_cpus,
 )
@@ -44,9 +45,12 @@ class KernelCollector:
     """Takes samples of the processes that it is told of, from start() to close(). CollectorError.
 
     switches: also of threads that leave their CPU. allocations: only of threads that ask for memory, at `probes`.
+    follow_processes: their children will be probed, too.
     """
 
-    def __init__(self, rate_hz: int, *, switches: bool = True, allocations: bool = False) -> None:
+    def __init__(
+        self, rate_hz: int, *, switches: bool = True, allocations: bool = False, follow_processes: bool = False
+    ) -> None:
         program = Object(_native.BPF_OBJECT)
         cpus = possible_cpus()
         cache = program.size_of("rule_cache")
@@ -78,8 +82,9 @@ class KernelCollector:
         self._maps["name_space"][struct.pack("<I", 0)] = struct.pack("<I", pid_namespace())
         at_tracepoints = {name: f"raw_tp/{name}" for name in _TRACEPOINTS if switches}
         kinds = dict.fromkeys(at_tracepoints.values(), ProgramKind.RAW_TRACEPOINT)
+        linked = allocations and follow_processes and has_linked_probes()
         if allocations:
-            kinds["kprobe/allocation"] = ProgramKind.PROBE
+            kinds["kprobe/allocation"] = ProgramKind.LINKED_PROBES if linked else ProgramKind.PROBE
         else:
             kinds["perf_event"] = ProgramKind.PERF_EVENT
         self._programs = self._load(program, kinds)
@@ -87,7 +92,7 @@ class KernelCollector:
         self._clocks: list[list[File]] = []  # by CPU
         self.probes: AllocatorProbes | None = None
         if allocations:
-            self.probes = AllocatorProbes(self._programs["kprobe/allocation"])
+            self.probes = AllocatorProbes(self._programs["kprobe/allocation"], linked=linked)
         else:
             self._clocks = self._open_clocks(rate_hz, self._programs["perf_event"])
         self._attached: list[File] = []

@@ -1,4 +1,4 @@
-"""bpf(2) and perf_event_open(2), as far as weft uses them: maps, programs, and the clocks that programs run at."""
+"""bpf(2) and perf_event_open(2), as far as weft uses them: maps, programs, and the clocks and probes they run at."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import errno
 import fcntl
 import mmap
 import os
+import platform
+import re
 import struct
-from collections.abc import Sequence
-from enum import IntEnum
+from collections.abc import Mapping, Sequence
+from enum import Enum, IntEnum
 from functools import cached_property
 from pathlib import Path
 
@@ -20,7 +22,7 @@ _BPF, _PERF_EVENT_OPEN, _MEMBARRIER = 321, 298, 324
 _MEMBARRIER_GLOBAL = 1
 # include/uapi/linux/bpf.h: enum bpf_cmd, and flags
 _MAP_CREATE, _MAP_LOOKUP, _MAP_UPDATE, _MAP_DELETE, _PROG_LOAD, _RAW_TRACEPOINT_OPEN, _BTF_LOAD = 0, 1, 2, 3, 5, 17, 18
-_LINK_CREATE, _ATTACH_PERF_EVENT = 28, 41
+_LINK_CREATE, _ATTACH_PERF_EVENT, _ATTACH_PROBES = 28, 41, 48
 MMAPABLE = 1 << 10
 # include/uapi/linux/perf_event.h
 _TYPE_SOFTWARE, _CPU_CLOCK = 1, 0
@@ -29,6 +31,8 @@ _DISABLED = 1 << 0
 _CLOSE_ON_EXEC = 8
 _IOC_ENABLE, _IOC_SET_BPF = 0x2400, 0x40042408
 _PROBES = Path("/sys/bus/event_source/devices/uprobe/type")
+# Older ones have them too, but 6.6 had only one thread of the process, and removed them one at a time.
+_FIRST_WITH_LINKED_PROBES = 6, 12
 
 _MAX_ATTR = 160  # bytes of union bpf_attr; what a kernel does not know must be 0
 _LOG = 1 << 20
@@ -47,12 +51,13 @@ class MapKind(IntEnum):
     RING = 27
 
 
-class ProgramKind(IntEnum):
-    """Of enum bpf_prog_type."""
+class ProgramKind(Enum):
+    """Of enum bpf_prog_type, and of enum bpf_attach_type, where the kernel wants to know that, too."""
 
-    PROBE = 2  # BPF_PROG_TYPE_KPROBE, for uprobes, too
-    PERF_EVENT = 7
-    RAW_TRACEPOINT = 17
+    PROBE = 2, 0  # BPF_PROG_TYPE_KPROBE, for uprobes, too
+    LINKED_PROBES = 2, _ATTACH_PROBES
+    PERF_EVENT = 7, 0
+    RAW_TRACEPOINT = 17, 0
 
 
 def _call(number: int, *arguments: object) -> int:
@@ -144,6 +149,11 @@ def wait_for_programs() -> bool:
     return True
 
 
+def kernel_release() -> tuple[int, ...]:
+    """Return the first two numbers of the name of the running kernel's release."""
+    return tuple(map(int, re.findall(r"\d+", platform.release())[:2]))
+
+
 def possible_cpus() -> int:
     """Return how many CPUs there may ever be."""
     told = Path("/sys/devices/system/cpu/possible").read_text()
@@ -172,12 +182,13 @@ def load_program(
     kept = [ctypes.create_string_buffer(part, max(1, len(part))) for part in (instructions, *infos, b"GPL\0")]
     code, functions, lines, relocations, licence = (ctypes.addressof(part) for part in kept)
     counts = [len(part) // size if size else 0 for part, size in zip(infos, sizes, strict=True)]
+    program_type, attach_type = kind.value
 
     def attributes(log: int, log_size: int) -> bytes:
         return b"".join(
             (
-                struct.pack("<IIQQ", kind, len(instructions) // 8, code, licence),
-                struct.pack("<IIQII16sII", 1 if log else 0, log_size, log, 0, 0, b"weft", 0, 0),
+                struct.pack("<IIQQ", program_type, len(instructions) // 8, code, licence),
+                struct.pack("<IIQII16sII", 1 if log else 0, log_size, log, 0, 0, b"weft", 0, attach_type),
                 struct.pack("<IIQI", btf.descriptor, sizes[0], functions, counts[0]),
                 struct.pack("<IQI", sizes[1], lines, counts[1]),
                 struct.pack("<III", 0, 0, counts[2]),  # attach_btf_id, attach_prog_fd, core_relo_cnt
@@ -243,24 +254,43 @@ def probe_type() -> int:
         ) from None
 
 
-class Probe:
-    """A program that runs where a process is about to execute the instruction at an offset of a file. OSError.
+def open_probes(pid: int, path: str, cookies: Mapping[int, int], program: File) -> list[File]:
+    """Run the program where a process is about to execute instructions of a file, until what is returned is closed.
 
-    It is in that process alone, in its threads that will be made, too, and in what it becomes by exec. Not in its
-    children: the kernel removes it from them at the first hit.
+    cookies: a number of 64 bits that the program is told, by the instruction's offset. OSError.
+
+    It runs in that process alone, in its threads that will be made, too, and in what it becomes by exec. Not in its
+    children: the kernel removes the probes from them at the first hit. To close them takes a second, in which the
+    kernel lets no probe be opened.
     """
-
-    def __init__(self, pid: int, path: str, offset: int, cookie: int, program: File) -> None:
-        """cookie: a number of 64 bits that the program is told."""
-        name = ctypes.create_string_buffer(os.fsencode(path))
-        attributes = struct.pack("<IIQQQQQ", probe_type(), _ATTR_SIZE, 0, 0, 0, 0, 0)
+    kind = probe_type()
+    name = ctypes.create_string_buffer(os.fsencode(path))
+    opened = []
+    for offset, cookie in cookies.items():
+        attributes = struct.pack("<IIQQQQQ", kind, _ATTR_SIZE, 0, 0, 0, 0, 0)
         attributes += struct.pack("<IIQQ", 0, 0, ctypes.addressof(name), offset)  # config1 and config2
         data = ctypes.create_string_buffer(attributes, _ATTR_SIZE)
-        self._event = File(_call(_PERF_EVENT_OPEN, data, pid, -1, -1, _CLOSE_ON_EXEC))
-        link = struct.pack("<IIIIQ", program.descriptor, self._event.descriptor, _ATTACH_PERF_EVENT, 0, cookie)
-        self._link = File(_bpf(_LINK_CREATE, link))
+        event = File(_call(_PERF_EVENT_OPEN, data, pid, -1, -1, _CLOSE_ON_EXEC))
+        link = struct.pack("<IIIIQ", program.descriptor, event.descriptor, _ATTACH_PERF_EVENT, 0, cookie)
+        opened += [File(_bpf(_LINK_CREATE, link)), event]
+    return opened
 
-    def close(self) -> None:
-        """Remove it."""
-        self._link.close()
-        self._event.close()
+
+def has_linked_probes() -> bool:
+    """Return whether the kernel has probes that open_linked_probes() opens."""
+    return kernel_release() >= _FIRST_WITH_LINKED_PROBES
+
+
+def open_linked_probes(pid: int, path: str, cookies: Mapping[int, int], program: File) -> list[File]:
+    """Do the same, but for a program of kind LINKED_PROBES. OSError.
+
+    To close them takes some 40 ms and keeps nobody waiting. But a process that this one forks stops at them, too, for
+    nothing, until they are closed: they are for programs whose children are probed themselves.
+    """
+    name = ctypes.create_string_buffer(os.fsencode(path))
+    numbers = ctypes.c_uint64 * len(cookies)
+    offsets, told = numbers(*cookies), numbers(*cookies.values())
+    link = struct.pack("<IIII", program.descriptor, 0, _ATTACH_PROBES, 0)
+    link += struct.pack("<QQQQ", ctypes.addressof(name), ctypes.addressof(offsets), 0, ctypes.addressof(told))
+    link += struct.pack("<III", len(cookies), 0, pid)
+    return [File(_bpf(_LINK_CREATE, link))]
