@@ -20,7 +20,7 @@ _KEPT = {
     40: "CHECKPOINT_RESTORE, to read files that have been deleted or replaced (/proc/PID/map_files)",
 }
 # For the kernel's stacks of threads that are blocked as a recording begins (/proc/PID/stack), where those of others the
-# kernel's program tells; and for probes.
+# kernel's program tells; and for probes that are perf events.
 SYS_ADMIN = 21
 _CAPSET = 126  # its number on x86-64
 _VERSION_3 = 0x20080522

@@ -18,6 +18,7 @@ from weft import __version__, _native
 from weft.capabilities import SYS_ADMIN, drop_capabilities
 from weft.capture import CaptureWriter
 from weft.collect.allocations import AllocationFollower
+from weft.collect.bpf.kernel import are_probes_linked
 from weft.collect.choose import (
     Collector,
     check_ptrace,
@@ -175,7 +176,8 @@ def _collectors(options: Options, others: Callable[[Collector], list[Collector]]
 def _give_up_privileges(collectors: Sequence[Collector], options: Options) -> None:
     """What collector bpf does not need, if it is to be tried; before threads of ours begin, which would keep it."""
     if options.give_up_privileges and collectors[0] is Collector.BPF:
-        drop_capabilities(*([] if options.mode is Mode.CPU else [SYS_ADMIN]))
+        linked = options.mode is Mode.ALLOC and are_probes_linked(follow_processes=options.subprocesses)
+        drop_capabilities(*([] if options.mode is Mode.CPU or linked else [SYS_ADMIN]))
 
 
 def _look_at(process: Process, book: CodeBook, options: Options) -> tuple[Runtime | None, _native.CodeMap | None]:

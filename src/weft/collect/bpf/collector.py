@@ -17,9 +17,9 @@ from weft.collect.bpf.kernel import (
     Map,
     MapKind,
     ProgramKind,
+    are_probes_linked,
     attach,
     enable_clock,
-    has_linked_probes,
     open_clocks,
     possible_cpus,
 )
@@ -82,7 +82,7 @@ class KernelCollector:
         self._maps["name_space"][struct.pack("<I", 0)] = struct.pack("<I", pid_namespace())
         at_tracepoints = {name: f"raw_tp/{name}" for name in _TRACEPOINTS if switches}
         kinds = dict.fromkeys(at_tracepoints.values(), ProgramKind.RAW_TRACEPOINT)
-        linked = allocations and follow_processes and has_linked_probes()
+        linked = allocations and are_probes_linked(follow_processes=follow_processes)
         if allocations:
             kinds["kprobe/allocation"] = ProgramKind.LINKED_PROBES if linked else ProgramKind.PROBE
         else:

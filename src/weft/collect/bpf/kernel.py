@@ -276,16 +276,16 @@ def open_probes(pid: int, path: str, cookies: Mapping[int, int], program: File) 
     return opened
 
 
-def has_linked_probes() -> bool:
-    """Return whether the kernel has probes that open_linked_probes() opens."""
-    return kernel_release() >= _FIRST_WITH_LINKED_PROBES
+def are_probes_linked(*, follow_processes: bool) -> bool:
+    """Return whether probes are best opened by open_linked_probes(): where children are probed, too, if it can be."""
+    return follow_processes and kernel_release() >= _FIRST_WITH_LINKED_PROBES
 
 
 def open_linked_probes(pid: int, path: str, cookies: Mapping[int, int], program: File) -> list[File]:
     """Do the same, but for a program of kind LINKED_PROBES. OSError.
 
-    To close them takes some 40 ms and keeps nobody waiting. But a process that this one forks stops at them, too, for
-    nothing, until they are closed: they are for programs whose children are probed themselves.
+    To close them takes some 40 ms and keeps nobody waiting, and they do not ask for CAP_SYS_ADMIN. But a process that
+    this one forks stops at them, too, for nothing, until they are closed.
     """
     name = ctypes.create_string_buffer(os.fsencode(path))
     numbers = ctypes.c_uint64 * len(cookies)
