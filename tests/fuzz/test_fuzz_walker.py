@@ -1,8 +1,8 @@
 """libFuzzer over the walker and the kernel's walk, for a short while.
 
-Takes a clang with libFuzzer (Debian: clang and libclang-rt-dev). For longer: `python tests/fuzz/test_fuzz_walker.py
-RUNS [FOLDER]` gives every snapshot that many mutated inputs, and keeps what it learns, and any input that fails, in the
-folder. docs/design/0003-hostile-memory.md tells what has been run.
+Takes a clang with libFuzzer (Debian: clang and libclang-rt-dev). For longer: `PYTHONPATH=tests
+python tests/fuzz/test_fuzz_walker.py RUNS [FOLDER]` gives every snapshot that many mutated inputs, and keeps what it
+learns, and any input that fails, in the folder. docs/design/0003-hostile-memory.md tells what has been run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """libFuzzer over the weaver, for a short while.
 
-For longer: `python tests/fuzz/test_fuzz_weave.py RUNS [FOLDER]`; the folder keeps what it learns, and any input that
-fails.
+For longer: `PYTHONPATH=tests python tests/fuzz/test_fuzz_weave.py RUNS [FOLDER]`; the folder keeps what it
+learns, and any input that fails.
 """
 
 from __future__ import annotations
