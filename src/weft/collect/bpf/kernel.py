@@ -31,7 +31,8 @@ _DISABLED = 1 << 0
 _CLOSE_ON_EXEC = 8
 _IOC_ENABLE, _IOC_SET_BPF = 0x2400, 0x40042408
 _PROBES = Path("/sys/bus/event_source/devices/uprobe/type")
-# Older ones have them too, but 6.6 had only one thread of the process, and removed them one at a time.
+# Older ones have them, too, but told of one thread only until 6.10 (commit 46ba0e49b642), and later took processes that
+# share memory, as by vfork, for one ("bpf: Fix uprobe multi pid filter check", September 2024).
 _FIRST_WITH_LINKED_PROBES = 6, 12
 
 _MAX_ATTR = 160  # bytes of union bpf_attr; what a kernel does not know must be 0
@@ -260,8 +261,8 @@ def open_probes(pid: int, path: str, cookies: Mapping[int, int], program: File) 
     cookies: a number of 64 bits that the program is told, by the instruction's offset. OSError.
 
     It runs in that process alone, in its threads that will be made, too, and in what it becomes by exec. Not in its
-    children: the kernel removes the probes from them at the first hit. To close them takes a second, in which the
-    kernel lets no probe be opened.
+    children: the kernel removes the probes from them at the first hit. To close them takes about a second, for
+    which those that are being opened may have to wait.
     """
     kind = probe_type()
     name = ctypes.create_string_buffer(os.fsencode(path))
@@ -284,7 +285,7 @@ def are_probes_linked(*, follow_processes: bool) -> bool:
 def open_linked_probes(pid: int, path: str, cookies: Mapping[int, int], program: File) -> list[File]:
     """Do the same, but for a program of kind LINKED_PROBES. OSError.
 
-    To close them takes some 40 ms and keeps nobody waiting, and they do not ask for CAP_SYS_ADMIN. But a process that
+    To close them takes some 40 ms, and they do not ask for CAP_SYS_ADMIN. But a process that
     this one forks stops at them, too, for nothing, until they are closed.
     """
     name = ctypes.create_string_buffer(os.fsencode(path))
