@@ -152,12 +152,14 @@ def begins(target: Target) -> Callable[[object], None]:
 
 
 @root_only
-def test_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("first_linked", [kernel._FIRST_WITH_LINKED_PROBES, (99, 0)], ids=["linked", "perf events"])
+def test_children(first_linked: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """GIVEN a program that forks, and starts another one, and some that end at once WHEN all are followed THEN what the
     first two allocate is seen, and it is told that the others were not seen from their beginning on, or at all."""
     script = tmp_path / "family.py"
     script.write_text(FAMILY)
     path = tmp_path / "x.weft"
+    monkeypatch.setattr(kernel, "_FIRST_WITH_LINKED_PROBES", first_linked)
     add, set_runtime = AllocatorProbes.add, Sampler.set_runtime
 
     def add_and_tell(probes: AllocatorProbes, pid: int) -> bool:
