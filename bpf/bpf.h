@@ -8,6 +8,9 @@
 #define SECTION(name) __attribute__((section(name), used))
 #define INLINE static __attribute__((always_inline)) inline
 #define NOT_INLINE static __attribute__((noinline))
+// The verifier follows such a function once, whatever its arguments are, instead of at each call. So it has to ask whether pointers
+// are null; they cannot lead to others (Linux 5.12). Weak, or else the compiler believes what it sees of calls and results.
+#define GLOBAL __attribute__((noinline, weak))
 
 // The compiler must not know how the value came about: it would turn arithmetic into branches, and each branch doubles the
 // paths that the verifier has to follow.

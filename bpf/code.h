@@ -28,8 +28,11 @@ NOT_INLINE void tell_text(struct scratch* scratch, uint64_t address, uint32_t si
 
 // Adds a text to what identifies its code object: its length and its hash, which is behind that; if it has none yet, its first
 // characters, up to the end of a page. 0: they cannot be read.
-NOT_INLINE uint64_t add_mark(struct scratch* scratch, const struct weft_python* python, uint64_t text, uint64_t is_str,
-                             uint64_t identity) {
+GLOBAL uint64_t add_mark(struct scratch* scratch, const struct weft_python* python, uint64_t text, uint64_t is_str,
+                         uint64_t identity) {
+    if (!scratch || !python) {
+        return 0;
+    }
     const uint64_t begin = text + python->text_length;
     uint64_t head[2];
     if (read_user(head, sizeof head, begin)) {
@@ -69,7 +72,10 @@ INLINE uint64_t code_word(struct scratch* scratch, uint32_t offset) {
 
 // A number for a code object that no other one at its address has had, from its bytes in scratch->code: that of native/python/code.cpp.
 // 0: its texts are not resident. Then it was not made just now, and may be looked at later.
-NOT_INLINE uint64_t identity_of(struct scratch* scratch, const struct weft_python* python) {
+GLOBAL uint64_t identity_of(struct scratch* scratch, const struct weft_python* python) {
+    if (!scratch || !python) {
+        return 0;
+    }
     const uint32_t version = code_word(scratch, python->code_version);
     const uint32_t first_line = code_word(scratch, python->code_firstlineno);
     uint64_t identity = weft_mix((uint64_t)version << 32 | first_line, 0);

@@ -15,11 +15,9 @@ INLINE uint32_t own_namespace(void) {
     return own && *own != FIRST_NAMESPACE ? *own : 0;
 }
 
-// The number of a task in a namespace; 0: it is not in that one.
-NOT_INLINE uint32_t number_within(uint32_t name_space, uint64_t task) {
-    uint64_t address = 0;
+// The number in a namespace that the struct pid at an address tells; 0: it is not in that one.
+GLOBAL uint32_t number_at(uint32_t name_space, uint64_t address) {
     uint32_t level = 0;
-    read_kernel(&address, sizeof address, &((const struct task_struct*)task)->thread_pid);
     const struct pid* pid = (const struct pid*)address;
     if (!address || read_kernel(&level, sizeof level, &pid->level)) {
         return 0;
@@ -35,6 +33,13 @@ NOT_INLINE uint32_t number_within(uint32_t name_space, uint64_t task) {
         }
     }
     return 0;
+}
+
+// The number of a task in a namespace; 0: it is not in that one.
+INLINE uint32_t number_within(uint32_t name_space, uint64_t task) {
+    uint64_t pid = 0;
+    read_kernel(&pid, sizeof pid, &((const struct task_struct*)task)->thread_pid);
+    return number_at(name_space, pid);
 }
 
 // As of bpf_get_current_pid_tgid().

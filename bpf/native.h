@@ -23,7 +23,10 @@ enum { MOST_NATIVE = 2048 };
     }
 
 // The mapping that holds an address; WEFT_MAPPINGS: none.
-NOT_INLINE uint32_t find_mapping(struct weft_process* process, uint64_t address) {
+GLOBAL uint32_t find_mapping(struct weft_process* process, uint64_t address) {
+    if (!process) {
+        return WEFT_MAPPINGS;
+    }
     const uint32_t mappings = process->mappings;
     uint32_t found = 0;
 #define MAPPING_STEP(bits) \
@@ -46,11 +49,11 @@ NOT_INLINE uint32_t find_mapping(struct weft_process* process, uint64_t address)
 }
 
 // The number of the rule that holds at an address of a table's module; 0: none.
-NOT_INLINE uint32_t find_rule(struct weft_table* table, uint64_t address) {
+GLOBAL uint32_t find_rule(struct weft_table* table, uint64_t address) {
     const uint32_t zero = 0;
     uint32_t* first_rows = map_lookup(&pages, &zero);
     uint32_t* all_rows = map_lookup(&rows, &zero);
-    if (!first_rows || !all_rows) {
+    if (!table || !first_rows || !all_rows) {
         return 0;
     }
     const uint32_t page = (uint32_t)(address >> 12) - table->first_page;
@@ -146,7 +149,10 @@ INLINE uint64_t rule_at(struct walk* walk, uint64_t address) {
 }
 
 // Reads the stack from an address on into the window. Nonzero: it cannot be read.
-NOT_INLINE int move_window(struct scratch* scratch, uint64_t address) {
+GLOBAL int move_window(struct scratch* scratch, uint64_t address) {
+    if (!scratch) {
+        return 1;
+    }
     const uint32_t at = (scratch->window_at + STACK_WINDOW) & (WINDOWS_KEPT * STACK_WINDOW - 1);
     uint8_t* window = &scratch->windows[at];
     uint64_t* kept_begin = &scratch->kept_begin[at / STACK_WINDOW];
@@ -257,13 +263,13 @@ INLINE int to_caller_fast(struct scratch* scratch, struct weft_frame* frame, uin
 }
 
 // The same, by any rule.
-NOT_INLINE int to_caller(struct scratch* scratch, struct weft_frame* frame, uint64_t number) {
-    uint64_t* registers = scratch->registers;
+GLOBAL int to_caller(struct scratch* scratch, struct weft_frame* frame, uint64_t number) {
     const uint32_t zero = 0;
     struct weft_rule* all = map_lookup(&rules, &zero);
-    if (!all) {
+    if (!scratch || !frame || !all) {
         return 1;
     }
+    uint64_t* registers = scratch->registers;
     const struct weft_rule* rule = &all[number & (WEFT_RULES - 1)];
     if (rule->cfa == WEFT_CFA_END) {
         scratch->end = WEFT_END_WHOLE;
@@ -344,8 +350,10 @@ INLINE int ends_in_call(uint64_t bytes) {
 // The same, where nothing is known of the code, but what follows the call that it waits for goes straight to its return: CPython's
 // perf trampolines (Python/asm_trampoline.S). The unwinder would do the same (rule_without_table), if it leads to a caller's place.
 // Its other ways are its own. Nonzero: it is not such code.
-NOT_INLINE int to_caller_straight(struct walk* walk, struct weft_frame* frame) {
-    struct scratch* scratch = walk->scratch;
+GLOBAL int to_caller_straight(struct scratch* scratch, struct weft_process* process, struct weft_frame* frame) {
+    if (!scratch || !frame) {
+        return 1;
+    }
     uint64_t* registers = scratch->registers;
     uint64_t code = 0;
     if (!scratch->is_return || read_user(&code, sizeof code, registers[PC])) {
@@ -365,7 +373,7 @@ NOT_INLINE int to_caller_straight(struct walk* walk, struct weft_frame* frame) {
     if (cfa <= registers[RSP] || cfa & 7 || stack_word(scratch, cfa - 8, &pc)) {
         return 1;
     }
-    if (pc >> 47 || find_mapping(walk->process, pc - 1) >= WEFT_MAPPINGS ||
+    if (pc >> 47 || find_mapping(process, pc - 1) >= WEFT_MAPPINGS ||
         read_user(&before, sizeof before, pc - sizeof before) || !ends_in_call(before)) {
         return 1;
     }
@@ -389,7 +397,7 @@ static long native_step(uint32_t index, struct walk* walk) {
     }
     const uint64_t code = scratch->registers[PC] - scratch->is_return;
     const uint64_t rule = rule_at(walk, code);
-    if (!rule && (scratch->end != WEFT_END_NO_RULE || to_caller_straight(walk, frame))) {
+    if (!rule && (scratch->end != WEFT_END_NO_RULE || to_caller_straight(scratch, walk->process, frame))) {
         return 1;
     }
     if (rule && (rule & WEFT_FAST ? to_caller_fast(scratch, frame, rule) : to_caller(scratch, frame, rule))) {

@@ -138,9 +138,16 @@ INLINE uint32_t end_piece(struct scratch* scratch, uint32_t at, uint64_t address
 
 // Adds memory of the target as a piece. What it holds is at the offset in scratch->bytes that is returned; 0: it could not be
 // read (or there is no room).
-NOT_INLINE uint32_t add_piece(struct scratch* scratch, uint64_t address, uint32_t size) {
+GLOBAL uint32_t add_piece(struct scratch* scratch, uint64_t address, uint32_t size) {
+    if (!scratch) {
+        return 0;
+    }
     const uint32_t at = scratch->used;
-    if (at > SCRATCH_BYTES - 2 * SCRATCH_SLACK || size > SCRATCH_SLACK || size == 0) {
+    if (at > SCRATCH_BYTES - 2 * SCRATCH_SLACK || size > SCRATCH_SLACK) {
+        return 0;
+    }
+    HIDE(size);
+    if (size == 0) {
         return 0;
     }
     const uint32_t data = at + sizeof(struct weft_piece);
@@ -152,7 +159,10 @@ NOT_INLINE uint32_t add_piece(struct scratch* scratch, uint64_t address, uint32_
 
 // The same of what may lie on the stack: that is copied where the walk along the native frames has read it, for half of what a
 // read costs.
-NOT_INLINE uint32_t add_stack_piece(struct scratch* scratch, uint64_t address, uint32_t size) {
+GLOBAL uint32_t add_stack_piece(struct scratch* scratch, uint64_t address, uint32_t size) {
+    if (!scratch) {
+        return 0;
+    }
     const uint32_t at = scratch->used;
     if (at > SCRATCH_BYTES - 2 * SCRATCH_SLACK || size > MOST_COPIED) {
         return add_piece(scratch, address, size);
