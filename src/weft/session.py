@@ -102,7 +102,7 @@ def record_process(pid: int, path: Path, options: Options, watch: Watch | None =
     _give_up_privileges(collectors, options)
     book = CodeBook()
     with _process_settings(), _Interrupts() as interrupts:
-        # Side by side: the kernel's verifier takes as long as the search.
+        # Side by side: the search waits for files, the collector for the kernel.
         with ThreadPoolExecutor(max_workers=1) as pool:
             search = pool.submit(_look_at, process, book, options)
             chosen = _first_that_can(collectors, options, pid)
