@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft._native import CorruptRuns, RunEncoder, RunFold, decode_runs
+from weft.sample import State
 
 START = 5_000_000_000_123
 Run = tuple[int, int, int, int, int]  # at, weight, ticks, state, stack
@@ -158,7 +159,7 @@ def test_any_bytes_are_runs_or_an_error(data: bytes) -> None:
         assert abs(at) < 1 << 63
         assert 0 <= weight < 1 << 63
         assert ticks > 0
-        assert state in (0, 1, 2)
+        assert state in set(State)
         assert stack >= 0
     in_us = [(at // 1000, weight // 1000, *rest) for at, weight, *rest in runs]
     assert decode(encode(START // 1000, in_us), START) == runs
