@@ -20,13 +20,14 @@ namespace weft {
 
 namespace {
 
-constexpr std::uint64_t kPublishPeriod = 250'000'000;
-constexpr std::uint64_t kMachinePublishPeriod = 500'000'000;
+constexpr std::uint64_t kPublishPeriod = 250'000'000;  // in which threads that others keep stopped are freed, too
+constexpr std::uint64_t kKernelPublishPeriod = 500'000'000;
 // 16 MB of the kernel's ring last for 80 ms at 20 kHz.
 constexpr std::uint64_t kRingPause = 10'000'000;
 constexpr std::uint64_t kSlowRingPause = 50'000'000;
 constexpr double kSlowHz = 250;
-constexpr std::size_t kMaxBatches = 120;  // half a minute: what the recorder may be behind before samples are dropped
+constexpr std::size_t kMaxBatches =
+    120;  // half a minute, or a minute: what the recorder may be behind before samples are dropped
 constexpr std::size_t kFewBatches = 4;
 constexpr int kMaxEvents = 64;
 constexpr int kNice = -10;
@@ -75,7 +76,7 @@ void drain(int descriptor) {
 Sampler::Sampler(const SamplerOptions& options)
     : options_(options),
       period_ns_(static_cast<std::uint64_t>(1e9 / options.rate_hz)),
-      publish_period_ns_(options.machine ? kMachinePublishPeriod : kPublishPeriod),
+      publish_period_ns_(options.kernel ? kKernelPublishPeriod : kPublishPeriod),
       ring_pause_ns_(options.rate_hz > kSlowHz || options.mode != Mode::kCpu ? kRingPause : kSlowRingPause),
       random_(static_cast<std::minstd_rand::result_type>(monotonic_ns())),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),

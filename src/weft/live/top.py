@@ -24,8 +24,8 @@ from weft.live.model import Pane
 from weft.live.tables import Spans, columns_of, sortable, table_of
 from weft.live.watch import Watch
 
-PERIODS: Final = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0)  # seconds from look to look
-_USUAL: Final = 2  # of PERIODS
+PERIODS: Final = (0.5, 1.0, 2.0, 5.0, 10.0)  # seconds from look to look; by bpf a recording is written every 0.5
+_USUAL: Final = 1  # of PERIODS
 
 
 class TopApp(App[None]):
