@@ -26,8 +26,7 @@ constexpr std::uint64_t kKernelPublishPeriod = 500'000'000;
 constexpr std::uint64_t kRingPause = 10'000'000;
 constexpr std::uint64_t kSlowRingPause = 50'000'000;
 constexpr double kSlowHz = 250;
-constexpr std::size_t kMaxBatches =
-    120;  // half a minute, or a minute: what the recorder may be behind before samples are dropped
+constexpr std::size_t kMaxBatches = 120;  // half a minute or more that the recorder may be behind
 constexpr std::size_t kFewBatches = 4;
 constexpr int kMaxEvents = 64;
 constexpr int kNice = -10;
