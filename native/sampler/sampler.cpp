@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::uint64_t kPublishPeriod = 250'000'000;  // in which threads that others keep stopped are freed, too
 constexpr std::uint64_t kKernelPublishPeriod = 500'000'000;
-// 16 MB of the kernel's ring last for 80 ms at 20 kHz.
+// The kernel's ring lasts for 40 ms of the deepest stacks, and a second of others (collect/bpf/collector.py).
 constexpr std::uint64_t kRingPause = 10'000'000;
 constexpr std::uint64_t kSlowRingPause = 50'000'000;
 constexpr double kSlowHz = 250;

@@ -28,8 +28,9 @@ from weft.collect.bpf.tables import KernelTables
 from weft.collect.choose import pid_namespace
 from weft.errors import CollectorError
 
-_RING = 16 << 20  # bytes
-_FAST_HZ = 2000  # beyond it the ring is four times as large, for what comes while the sampler waits for a CPU
+# Bytes of the ring: what comes while the sampler waits for a CPU. A sample has 3 KB with 30 frames, 85 with a thousand.
+_LEAST_RING, _MOST_RING = 8 << 20, 64 << 20
+_RING_FOR_A_TICK = 4096  # for a second's ticks of all CPUs
 # Of 34 KB each. Room that the kernel looks for when it is needed may not be found: in one piece, and without waiting.
 _PROCESSES = 1024
 _THREADS = 65536
@@ -55,7 +56,7 @@ class KernelCollector:
         cpus = possible_cpus()
         cache = program.size_of("rule_cache")
         walks = cpus * (_native.BPF_PLACES if allocations else 1)  # at one time
-        ring_bytes = 4 * _RING if rate_hz > _FAST_HZ else _RING
+        ring_bytes = _ring_bytes(rate_hz * cpus)
         try:
             self._maps = {
                 "processes": Map(MapKind.HASH, 4, program.size_of("weft_process"), _PROCESSES),
@@ -171,6 +172,12 @@ class KernelCollector:
             program.close()
         for each in self._maps.values():
             each.close()
+
+
+def _ring_bytes(ticks: int) -> int:
+    """The size of the ring for so many ticks a second: a power of two, as the kernel wants it."""
+    wanted = ticks * _RING_FOR_A_TICK
+    return min(max(_LEAST_RING, 1 << (wanted - 1).bit_length()), _MOST_RING)
 
 
 def _periods_ns(rate_hz: int, count: int) -> list[int]:
