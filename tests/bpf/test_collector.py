@@ -88,7 +88,7 @@ def test_dropped(start_target: StartTarget, tmp_path: Path, monkeypatch: pytest.
     cpu = max(os.sched_getaffinity(0))
     busy = start_target(all_interpreters()[-1], "crowd.py", 1)
     os.sched_setaffinity(busy.pid, {cpu})
-    monkeypatch.setattr(collector, "_RING", 2 * mmap.PAGESIZE)
+    monkeypatch.setattr(collector, "_MOST_RING", 2 * mmap.PAGESIZE)
     record_process(busy.pid, tmp_path / "x.weft", Options(2000, 1.0, collector=Collector.BPF))
     with Capture(tmp_path / "x.weft") as capture:
         account = capture.account()
