@@ -2,11 +2,11 @@
 
     python -m benchmarks.kernel_walk [--seconds 6] [--rounds 1] [INTERPRETER ...]
 
-A program for each CPU, 20 Python frames deep, of which some call the next one through `sorted`; all of the machine is
-recorded at 5 kHz. Measured with as many of these calls as make some 60 native frames (up to 3.10 without any: 20 Python
-frames have 50 to 90 there), and with as many as fit. Native frames are those that gdb finds, without inlined ones, the
-most of three looks: it stops the program anywhere. As root. None of the peers of the bench but perf runs in the kernel,
-and that copies stacks there, and unwinds them afterwards (`benchmarks.machine`).
+A program for each CPU, 20 Python frames deep, each of a function of its own, of which some call the next one through
+`sorted`; all of the machine is recorded at 5 kHz. Measured with as many of these calls as make some 60 native frames (up
+to 3.10 without any: 20 Python frames have 50 to 90 there), and with as many as fit. Native frames are those that gdb
+finds, without inlined ones, the most of three looks: it stops the program anywhere. As root. None of the peers of the
+bench but perf runs in the kernel, and that copies stacks there, and unwinds them afterwards (`benchmarks.machine`).
 """
 
 from __future__ import annotations
@@ -26,28 +26,30 @@ from native_stacks import gdb_stack
 
 from benchmarks.kernel_time import TICKS, count_in_kernel, kernel_time
 
-PROGRAM = """
-import sys
-def leaf():
+_LEAF = """
+def f0():
     n = 0
     for i in range(2000):
         n += i
-def down(by_c, plain):
-    if by_c:
-        return sorted([0], key=lambda _: down(by_c - 1, plain))
-    return down(0, plain - 1) if plain else leaf()
-while True:
-    down(int(sys.argv[1]), int(sys.argv[2]))
 """
-_PLAIN = 17  # calls of 20 frames; one by C takes the place of two
+_PLAIN = 18  # calls of 20 frames; one by C takes the place of two
 _MOST_BY_C = 8
 _RATE_HZ = 5000
 _START = 4.0  # seconds, in which the programs and their code are found
 
 
+def _program(by_c: int) -> str:
+    plain = _PLAIN - 2 * by_c
+    calls = [f"def f{at}(): return f{at - 1}()" for at in range(1, plain + 1)]
+    calls += [
+        f"def f{at}(): return sorted([0], key=lambda _: f{at - 1}())" for at in range(plain + 1, plain + by_c + 1)
+    ]
+    return "\n".join([_LEAF, *calls, f"while True: f{plain + by_c}()"])
+
+
 def _measure(interpreter: Interpreter, by_c: int, seconds: float, folder: Path) -> str:
     """One recording, told in words."""
-    command = [*interpreter.command, "-c", PROGRAM, str(by_c), str(_PLAIN - 2 * by_c)]
+    command = [*interpreter.command, "-c", _program(by_c)]
     with ExitStack() as opened:
         for _ in range(os.cpu_count() or 1):
             program = opened.enter_context(subprocess.Popen(command))

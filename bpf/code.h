@@ -26,44 +26,54 @@ NOT_INLINE void tell_text(struct scratch* scratch, uint64_t address, uint32_t si
     }
 }
 
-// Adds a text to what identifies its code object: its length and its hash, which is behind that; if it has none yet, its first
-// characters, up to the end of a page. 0: they cannot be read.
-GLOBAL uint64_t add_mark(struct scratch* scratch, const struct weft_python* python, uint64_t text, uint64_t is_str,
-                         uint64_t identity) {
+// Reads what tells a text from others that had its address, into scratch->mark: its length and its hash, which is behind that; if it
+// has none yet, its first characters, up to the end of a page. A short one is read at once, as far as the page goes. 0: it cannot be
+// read. (A mark may be 0: an empty text's hash is.)
+GLOBAL uint64_t read_mark(struct scratch* scratch, const struct weft_python* python, uint64_t text, uint64_t is_str) {
     if (!scratch || !python) {
         return 0;
     }
     const uint64_t begin = text + python->text_length;
-    uint64_t head[2];
-    if (read_user(head, sizeof head, begin)) {
+    const uint32_t here = 4096 - (begin & 4095);
+    uint32_t size = TEXT_BLOCK < here ? TEXT_BLOCK : here;
+    size = size < 2 * sizeof(uint64_t) ? 2 * sizeof(uint64_t) : size;
+    if (size > TEXT_BLOCK || read_user(scratch->text, size, begin)) {
         return 0;
     }
-    uint64_t mark = weft_mix(head[0], head[1]);
-    if (head[1] != ~0ull) {
-        return weft_mix(identity, mark);
+    const uint64_t length = *word_in(scratch->text, 0);
+    const uint64_t hash = *word_in(scratch->text, sizeof length);
+    uint64_t mark = weft_mix(length, hash);
+    scratch->mark = mark;
+    if (hash != ~0ull) {
+        return 1;
     }
-    uint64_t data = begin + python->bytes_data;
-    uint64_t size = head[0];
+    uint32_t at = python->bytes_data;
+    uint64_t bytes = length;
     if (is_str) {
-        uint32_t state = 0;
-        if (read_user(&state, sizeof state, begin + python->str_state)) {
+        const uint32_t state_at = python->str_state & (TEXT_BLOCK - 1);
+        uint32_t state = *word_in(scratch->text, state_at);
+        if (state_at + sizeof state > size && read_user(&state, sizeof state, begin + state_at)) {
             return 0;
         }
         state >>= python->str_kind_shift & 31;
-        data = begin + (state & 16 ? python->str_ascii_data : python->str_compact_data);
-        size = head[0] * (state & 7);
+        at = state & 16 ? python->str_ascii_data : python->str_compact_data;
+        bytes *= state & 7;
     }
-    const uint64_t rest = (4096 - (data & 4095)) / sizeof *scratch->mark;
-    const uint64_t words =
-        size / sizeof *scratch->mark + (size % sizeof *scratch->mark != 0);  // its last one is its own
+    const uint64_t data = begin + at;
+    const uint64_t rest = (4096 - (data & 4095)) / sizeof(uint64_t);
+    const uint64_t words = bytes / sizeof(uint64_t) + (bytes % sizeof(uint64_t) != 0);  // its last one is its own
     const uint32_t count = words < rest ? words < WEFT_MARK ? words : WEFT_MARK : rest < WEFT_MARK ? rest : WEFT_MARK;
-    if (count > WEFT_MARK || read_user(scratch->mark, count * sizeof *scratch->mark, data)) {
-        return 0;
+    if (at + count * sizeof(uint64_t) > size) {
+        at = 0;
+        if (count > WEFT_MARK || read_user(scratch->text, count * sizeof(uint64_t), data)) {
+            return 0;
+        }
     }
     for (uint32_t i = 0; i < WEFT_MARK && i < count; ++i) {
-        mark = weft_mix(mark, scratch->mark[i]);
+        mark = weft_mix(mark, *word_in(scratch->text, (at + i * sizeof(uint64_t)) & (TEXT_ROOM - 1)));
     }
-    return weft_mix(identity, mark);
+    scratch->mark = mark;
+    return 1;
 }
 
 INLINE uint64_t code_word(struct scratch* scratch, uint32_t offset) {
@@ -82,13 +92,21 @@ GLOBAL uint64_t identity_of(struct scratch* scratch, const struct weft_python* p
     for (uint32_t i = 0; i < WEFT_TEXTS; ++i) {
         const uint64_t text = code_word(scratch, python->code_text[i]);
         identity = weft_mix(identity, text);
-        if (!version && text) {
+        if (version || !text) {
+            continue;
+        }
+        // Code objects of one file name the same text, and one may have it twice.
+        struct marked* marked = &scratch->marked[(text >> 4 ^ text >> 8) & (TEXTS_MARKED - 1)];
+        if (marked->text != text || marked->time_ns != scratch->sample.time_ns) {
             const uint64_t is_str = i != WEFT_LINE_TABLE && python->str_state != WEFT_ABSENT;
-            identity = add_mark(scratch, python, text, is_str, identity);
-            if (!identity) {
+            if (!read_mark(scratch, python, text, is_str)) {
                 return 0;
             }
+            marked->text = text;
+            marked->mark = scratch->mark;
+            marked->time_ns = scratch->sample.time_ns;
         }
+        identity = weft_mix(identity, marked->mark);
     }
     return identity | 1;
 }

@@ -14,6 +14,9 @@ enum {
     MOST_STATES = 8,    // thread states of one thread
     CODES_SEEN = 64,
     CODES_TOLD = 1 << 14,
+    TEXT_BLOCK = 64,  // bytes that are read of a text at once: what it says of itself, and short ones whole
+    TEXT_ROOM = 512,
+    TEXTS_MARKED = 16,
 };
 
 // DWARF's numbers of registers, and the pc.
@@ -30,6 +33,13 @@ struct rule_cache {
 // Code objects whose texts were told, each as a number that stands for all of it.
 struct told_codes {
     uint64_t codes[CODES_TOLD];
+};
+
+// A text of a code object, what tells it from others, and in which sample it was read.
+struct marked {
+    uint64_t text;
+    uint64_t mark;
+    uint64_t time_ns;
 };
 
 // A code object that was met, and in which sample.
@@ -80,7 +90,9 @@ struct scratch {
 
     // code.h
     struct seen_code seen[CODES_SEEN];
-    uint64_t mark[WEFT_MARK];
+    struct marked marked[TEXTS_MARKED];
+    uint64_t mark;
+    uint8_t text[TEXT_ROOM + sizeof(uint64_t)];
     uint8_t code[WEFT_CODE_BYTES + sizeof(uint64_t)];
 
     uint8_t windows[WINDOWS_KEPT * STACK_WINDOW + MOST_COPIED];  // native.h

@@ -17,6 +17,7 @@
 
 #include "host_kernel.h"
 #include "memory/process.h"
+#include "python/code_identity.h"
 #include "sampler/kernel_sample.h"
 #include "sampler/python_target.h"
 #include "told_process.h"
@@ -71,11 +72,23 @@ bool is_true(std::span<const std::byte> record, Memory& memory) {
     return true;
 }
 
+// Whether the numbers that stand for code objects are those by which our own side knows them.
+bool are_identities_same(const KernelSample& sample, const Layout& layout, Memory& memory) {
+    CodeIdentifier identifier(layout);
+    return std::ranges::all_of(sample.codes(), [&](const CodeIdentity& told) {
+        CodeHeader header;
+        std::uint64_t own = 0;
+        return identifier.read(memory, told.address, header) == Loss::kNone &&
+               identifier.identify(memory, header, own) == Loss::kNone && own == told.identity;
+    });
+}
+
 class Comparison {
    public:
     Comparison(pid_t pid, ToldProcess& told)
         : memory_(pid),
           code_(told.code),
+          layout_(told.place.layout),
           process_(kernel_process(told.code, &told.place, true, false)),
           python_(told.place.layout, told.place.addresses, next_code_),
           own_weaver_(told.place.layout),
@@ -115,6 +128,9 @@ class Comparison {
         if (what.empty() && !is_true(record, memory_)) {
             what = "memory";
         }
+        if (what.empty() && !are_identities_same(sample, layout_, memory_)) {
+            what = "identities of code objects";
+        }
         if (what.empty() && sample.kernel().count != (in_kernel ? 2 : 0)) {
             what = "frames in the kernel";
         }
@@ -127,6 +143,7 @@ class Comparison {
    private:
     ProcessMemory memory_;
     CodeMap& code_;
+    const Layout& layout_;
     weft_process process_;
     std::uint32_t next_code_ = 1;
     PythonTarget python_;
