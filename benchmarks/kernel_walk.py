@@ -3,10 +3,10 @@
     python -m benchmarks.kernel_walk [--seconds 6] [--rounds 1] [INTERPRETER ...]
 
 A program for each CPU, 20 Python frames deep, each of a function of its own, of which some call the next one through
-`sorted`; all of the machine is recorded at 5 kHz. Measured with as many of these calls as make some 60 native frames (up
-to 3.10 without any: 20 Python frames have 50 to 90 there), and with as many as fit. Native frames are those that gdb
-finds, without inlined ones, the most of three looks: it stops the program anywhere. As root. None of the peers of the
-bench but perf runs in the kernel, and that copies stacks there, and unwinds them afterwards (`benchmarks.machine`).
+`sorted`; all of the machine is recorded at 5 kHz. Measured with as many of these calls as make some 60 native frames
+(up to 3.10 without any: 20 Python frames have 28 to 72 there), and with eight. Native frames are those that gdb finds,
+without inlined ones, the most of three looks: it stops the program anywhere. As root. None of the peers of the bench
+but perf runs in the kernel, and that copies stacks there, and unwinds them afterwards (`benchmarks.machine`).
 """
 
 from __future__ import annotations

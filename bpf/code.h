@@ -80,7 +80,7 @@ INLINE uint64_t code_word(struct scratch* scratch, uint32_t offset) {
     return offset == WEFT_ABSENT ? 0 : *word_in(scratch->code, offset & (WEFT_CODE_BYTES - 1));
 }
 
-// A number for a code object that no other one at its address has had, from its bytes in scratch->code: that of native/python/code.cpp.
+// A number for a code object that no other one at its address has had, from its bytes in scratch->code: that of native/python/code_identity.cpp.
 // 0: its texts are not resident. Then it was not made just now, and may be looked at later.
 GLOBAL uint64_t identity_of(struct scratch* scratch, const struct weft_python* python) {
     if (!scratch || !python) {
@@ -95,7 +95,7 @@ GLOBAL uint64_t identity_of(struct scratch* scratch, const struct weft_python* p
         if (version || !text) {
             continue;
         }
-        // Code objects of one file name the same text, and one may have it twice.
+        // Code objects of one file name the same text, and one may have it twice; but none for a str and a line table.
         struct marked* marked = &scratch->marked[(text >> 4 ^ text >> 8) & (TEXTS_MARKED - 1)];
         if (marked->text != text || marked->time_ns != scratch->sample.time_ns) {
             const uint64_t is_str = i != WEFT_LINE_TABLE && python->str_state != WEFT_ABSENT;

@@ -15,7 +15,7 @@ enum {
     CODES_SEEN = 64,
     CODES_TOLD = 1 << 14,
     TEXT_BLOCK = 64,  // bytes that are read of a text at once: what it says of itself, and short ones whole
-    TEXT_ROOM = 512,
+    TEXT_ROOM = WEFT_MARK * sizeof(uint64_t),
     TEXTS_MARKED = 16,
 };
 

@@ -22,7 +22,8 @@ namespace {
 
 constexpr std::uint64_t kPublishPeriod = 250'000'000;  // in which threads that others keep stopped are freed, too
 constexpr std::uint64_t kKernelPublishPeriod = 500'000'000;
-// The kernel's ring lasts for 40 ms of the deepest stacks, and a second of others (collect/bpf/collector.py).
+// The kernel's ring lasts for a second of stacks of 30 frames, and 40 ms of those of 900, up to 16,000 ticks a second; less beyond
+// (collect/bpf/collector.py).
 constexpr std::uint64_t kRingPause = 10'000'000;
 constexpr std::uint64_t kSlowRingPause = 50'000'000;
 constexpr double kSlowHz = 250;

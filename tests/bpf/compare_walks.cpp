@@ -72,10 +72,11 @@ bool is_true(std::span<const std::byte> record, Memory& memory) {
     return true;
 }
 
-// Whether the numbers that stand for code objects are those by which our own side knows them.
+// Whether code objects are told, by the numbers by which our own side knows them.
 bool are_identities_same(const KernelSample& sample, const Layout& layout, Memory& memory) {
     CodeIdentifier identifier(layout);
-    return std::ranges::all_of(sample.codes(), [&](const CodeIdentity& told) {
+    const bool is_any_told = !sample.codes().empty() || sample.head().python_frames == 0;
+    return is_any_told && std::ranges::all_of(sample.codes(), [&](const CodeIdentity& told) {
         CodeHeader header;
         std::uint64_t own = 0;
         return identifier.read(memory, told.address, header) == Loss::kNone &&

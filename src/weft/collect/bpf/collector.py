@@ -28,7 +28,7 @@ from weft.collect.bpf.tables import KernelTables
 from weft.collect.choose import pid_namespace
 from weft.errors import CollectorError
 
-# Bytes of the ring: what comes while the sampler waits for a CPU. A sample has 3 KB with 30 frames, 85 with a thousand.
+# Bytes of the ring: what comes while the sampler waits for a CPU. A sample has 3 KB with 30 frames, 85 with 900.
 _LEAST_RING, _MOST_RING = 8 << 20, 64 << 20
 _RING_FOR_A_TICK = 4096  # for a second's ticks of all CPUs
 # Of 34 KB each. Room that the kernel looks for when it is needed may not be found: in one piece, and without waiting.
@@ -56,7 +56,7 @@ class KernelCollector:
         cpus = possible_cpus()
         cache = program.size_of("rule_cache")
         walks = cpus * (_native.BPF_PLACES if allocations else 1)  # at one time
-        ring_bytes = _ring_bytes(rate_hz * cpus)
+        ring_bytes = _ring_bytes(rate_hz * (os.cpu_count() or 1))
         try:
             self._maps = {
                 "processes": Map(MapKind.HASH, 4, program.size_of("weft_process"), _PROCESSES),
