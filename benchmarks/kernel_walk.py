@@ -33,7 +33,7 @@ def f0():
         n += i
 """
 _PLAIN = 18  # calls of 20 frames; one by C takes the place of two
-_MOST_BY_C = 8
+_MANY_BY_C = 8
 _RATE_HZ = 5000
 _START = 4.0  # seconds, in which the programs and their code are found
 
@@ -80,7 +80,7 @@ def main() -> None:
         for interpreter in all_interpreters():
             if not options.interpreter or interpreter.name in options.interpreter:
                 some = 6 if interpreter.version >= (3, 11) else 0
-                for by_c in (some, _MOST_BY_C) * options.rounds:
+                for by_c in (some, _MANY_BY_C) * options.rounds:
                     told = _measure(interpreter, by_c, options.seconds, Path(folder))
                     print(f"{interpreter.name:18} {told}", flush=True)
 

@@ -31,6 +31,7 @@ from weft.errors import CollectorError
 # Bytes of the ring: what comes while the sampler waits for a CPU. A sample has 3 KB with 30 frames, 85 with 900.
 _LEAST_RING, _MOST_RING = 8 << 20, 64 << 20
 _RING_FOR_A_TICK = 4096  # for a second's ticks of all CPUs
+_RING_FOR_ALLOCATIONS = 16 << 20  # which no rate bounds
 # Of 34 KB each. Room that the kernel looks for when it is needed may not be found: in one piece, and without waiting.
 _PROCESSES = 1024
 _THREADS = 65536
@@ -56,7 +57,7 @@ class KernelCollector:
         cpus = possible_cpus()
         cache = program.size_of("rule_cache")
         walks = cpus * (_native.BPF_PLACES if allocations else 1)  # at one time
-        ring_bytes = _ring_bytes(rate_hz * (os.cpu_count() or 1))
+        ring_bytes = _RING_FOR_ALLOCATIONS if allocations else _ring_bytes(rate_hz * (os.cpu_count() or 1))
         try:
             self._maps = {
                 "processes": Map(MapKind.HASH, 4, program.size_of("weft_process"), _PROCESSES),
