@@ -19,6 +19,7 @@ constexpr std::uint64_t kLargeChunk = 64 << 10;  // room for more than this is n
 // Chunks are read with the bytes above their top up to this boundary, so that a stack that has grown a little since is
 // still in what was fetched ahead (a chunk is mapped as a whole).
 constexpr std::uint64_t kChunkSlack = 1 << 10;
+constexpr std::uint64_t kLeastChunk = 16 << 10;  // DATA_STACK_CHUNK_SIZE (Python/pystate.c): all are multiples of it
 
 constexpr std::uint8_t kOwnerThread = 0;        // FRAME_OWNED_BY_THREAD
 constexpr std::uint8_t kOwnerGenerator = 1;     // FRAME_OWNED_BY_GENERATOR
@@ -193,7 +194,8 @@ Loss FrameWalker::read_thread(Memory& memory, const ThreadState& state, PythonSt
         const Address chunk = fields.pointer(layout_.thread_chunk);
         const Address top = fields.pointer(layout_.thread_chunk_top);
         if (chunk != 0) {
-            // A chunk that cannot be read ahead is no loss: each frame is then read where it is met.
+            // A chunk that cannot be read ahead (of the past only frames were told) is no loss: each frame is then read where it
+            // is met.
             static_cast<void>(load_chunk(memory, chunk, top));
         }
     }
@@ -213,6 +215,11 @@ Loss FrameWalker::load_chunk(Memory& memory, Address chunk, Address top) {
     }
     chunk_.bytes.resize(whole);
     if (const Loss loss = to_loss(memory.read(chunk, chunk_.bytes.data(), whole)); loss != Loss::kNone) {
+        // What lies above its top has been popped all the same.
+        chunk_.bytes.clear();
+        chunk_.begin = chunk;
+        chunk_.end = top;
+        chunk_.mapped_end = chunk + (size + kLeastChunk - 1) / kLeastChunk * kLeastChunk;
         return loss;
     }
     const Fields fields(chunk_.bytes.data(), size, layout_.pointer_size);
@@ -249,7 +256,7 @@ Loss FrameWalker::read_frame(Memory& memory, Address address, RawFrame& frame) {
     const std::uint32_t size = std::min<std::uint32_t>(layout_.frame_size, kMaxFrameBytes);
     const auto inside = [&] { return address >= chunk_.begin && address < chunk_.end; };
     const std::byte* from = bytes.data();
-    if ((inside() || enter_chunk_of(memory, address)) && size <= chunk_.bytes.size() - (address - chunk_.begin)) {
+    if ((inside() || enter_chunk_of(memory, address)) && address - chunk_.begin + size <= chunk_.bytes.size()) {
         from = chunk_.bytes.data() + (address - chunk_.begin);
     } else if (const Loss loss = to_loss(memory.read(address, bytes.data(), size)); loss != Loss::kNone) {
         return loss;

@@ -72,10 +72,10 @@ bool is_true(std::span<const std::byte> record, Memory& memory) {
     return true;
 }
 
-// Whether code objects are told, by the numbers by which our own side knows them.
-bool are_identities_same(const KernelSample& sample, const Layout& layout, Memory& memory) {
+// Whether code objects of the stack are told, by the numbers by which our own side knows them.
+bool are_identities_same(const PythonStack& stack, const KernelSample& sample, const Layout& layout, Memory& memory) {
     CodeIdentifier identifier(layout);
-    const bool is_any_told = !sample.codes().empty() || sample.head().python_frames == 0;
+    const bool is_any_told = !sample.codes().empty() || stack.frames.empty();
     return is_any_told && std::ranges::all_of(sample.codes(), [&](const CodeIdentity& told) {
         CodeHeader header;
         std::uint64_t own = 0;
@@ -129,7 +129,7 @@ class Comparison {
         if (what.empty() && !is_true(record, memory_)) {
             what = "memory";
         }
-        if (what.empty() && !are_identities_same(sample, layout_, memory_)) {
+        if (what.empty() && !are_identities_same(own_stack_, sample, layout_, memory_)) {
             what = "identities of code objects";
         }
         if (what.empty() && sample.kernel().count != (in_kernel ? 2 : 0)) {
