@@ -29,6 +29,7 @@ class Functions:
         self._begins, self._ends, self._places = array("Q"), array("Q"), array("Q")
         self._readers = array("B")  # which of the following reads the name
         self._names_at: list[NameAt] = []
+        self._names: dict[tuple[int, int], bytes] = {}  # that were read, by reader and place
         self._is_sorted = True
 
     def add(self, functions: Iterable[tuple[int, int, int]], name_at: NameAt) -> None:
@@ -78,7 +79,10 @@ class Functions:
         return before_end > 0 and self._addresses[before_end - 1] >= begin
 
     def _name(self, at: int) -> bytes:
-        return self._names_at[self._readers[at]](self._places[at])
+        reader, place = key = self._readers[at], self._places[at]
+        if (name := self._names.get(key)) is None:
+            name = self._names[key] = self._names_at[reader](place)
+        return name
 
     def _sort(self) -> None:
         order = array("I", sorted(range(len(self._begins)), key=self._begins.__getitem__))
