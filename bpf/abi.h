@@ -292,8 +292,8 @@ struct weft_sample {
     uint64_t account_ns;  // where switches are told: since when the first counts
     int64_t system_call;  // WEFT_OUT: that it is in; -1: none
     uint32_t why;         // WEFT_OUT: weft_thread.why
-    uint32_t unused;
-    uint64_t asked_for;  // WEFT_ALLOCATION: bytes
+    uint32_t is_alone;    // the process has one Python interpreter
+    uint64_t asked_for;   // WEFT_ALLOCATION: bytes
 };
 
 // A thread is back on a CPU.

@@ -157,6 +157,7 @@ INLINE void find_states(struct walk* walk) {
     scratch->interpreter = interpreters[0];
     const int alone = scratch->interpreter &&
                       (interpreters[0] == interpreters[1] || !word_at(scratch->interpreter + python->interp_next));
+    sample->is_alone = alone;
     const uint64_t current = python->current_state ? word_at(sample->thread_pointer + python->current_state) : 0;
     if (alone && tell_own_state(walk, current)) {
         sample->thread_state = current;
@@ -304,6 +305,7 @@ static long state_step(uint32_t index, struct walk* walk) {
 INLINE void no_python(struct walk* walk) {
     struct weft_sample* sample = &walk->scratch->sample;
     sample->thread_state = 0;
+    sample->is_alone = 0;
     sample->python_frames = 0;
     sample->python_end = WEFT_END_NO_STATE;
 }

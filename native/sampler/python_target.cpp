@@ -142,9 +142,12 @@ void PythonTarget::keep_up(ProcessMemory& memory, PythonThread& thread, const Pa
     const bool look_again = thread.states.empty() && std::has_single_bit(thread.empty_looks);
     // Samples of one look at the ring are all older than that.
     const bool is_asked = past != nullptr && past->ring_look != 0 && past->ring_look == ring_look_;
+    // Nor is there more to know of a thread whose only state the kernel has told.
+    const bool is_told =
+        past != nullptr && past->is_alone && thread.states.size() == 1 && thread.states.front().address == past->state;
     // Of such a sample nothing else is read now, as a rule: so a word, and one of each interpreter, and not their pages.
     Memory& now = past != nullptr ? static_cast<Memory&>(memory) : look_;
-    if (listing_ == 0 || look_again || (!is_asked && runtime_.has_grown(now, threads_))) {
+    if (listing_ == 0 || look_again || (!is_asked && !is_told && runtime_.has_grown(now, threads_))) {
         list(memory);
     }
     ring_look_ = past != nullptr ? past->ring_look : 0;

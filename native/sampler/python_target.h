@@ -44,6 +44,7 @@ struct PastThread {
     PastMemory& objects;
     std::span<const CodeIdentity> codes;
     Address state = 0;            // its thread state in the main interpreter; 0: none was found
+    bool is_alone = false;        // that was the only interpreter
     std::uint64_t ring_look = 0;  // the look at the kernel's ring that has found it; 0: it is the only one
 };
 

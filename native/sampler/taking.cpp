@@ -210,7 +210,8 @@ Sampler::Look Sampler::look_at(SampledThread& thread, const ThreadPosition& posi
     }
     if (python != nullptr && then) {
         SampleObjects objects(*sample);
-        const PastThread past{*then, objects, sample->codes(), sample->head().thread_state, ring_looks_};
+        const PastThread past{
+            *then, objects, sample->codes(), sample->head().thread_state, sample->head().is_alone != 0, ring_looks_};
         static_cast<void>(python->look(process.memory, thread.python, position, stack, &past));
     } else if (python != nullptr) {
         ThreadPosition with_stack = position;

@@ -46,10 +46,15 @@ std::string differs(const PythonStack& own, const PythonStack& kernels) {
     const auto same = [](const Segment& one, const Segment& other) {
         return one.anchor == other.anchor && one.end == other.end;
     };
-    return own.frames != kernels.frames                                ? "Python frames"
-           : own.loss != kernels.loss                                  ? "why the Python stack ends"
-           : own.anchor != kernels.anchor                              ? "anchor"
-           : own.callers != kernels.callers                            ? "callers"
+    // What is no code object can look like one that is gone: of its texts, some are not told.
+    const auto why = [](const PythonStack& stack) {
+        return std::string(
+            kLossNames[static_cast<std::size_t>(stack.loss == Loss::kCodeGone ? Loss::kNotCode : stack.loss)]);
+    };
+    return why(own) != why(kernels)         ? "the Python stack ends by " + why(own) + " and " + why(kernels)
+           : own.frames != kernels.frames   ? "Python frames"
+           : own.anchor != kernels.anchor   ? "anchor"
+           : own.callers != kernels.callers ? "callers"
            : !std::ranges::equal(own.segments, kernels.segments, same) ? "segments"
                                                                        : "";
 }
@@ -77,11 +82,11 @@ bool are_identities_same(const PythonStack& stack, const KernelSample& sample, c
     CodeIdentifier identifier(layout);
     const bool is_any_told = !sample.codes().empty() || stack.frames.empty();
     return is_any_told && std::ranges::all_of(sample.codes(), [&](const CodeIdentity& told) {
-        CodeHeader header;
-        std::uint64_t own = 0;
-        return identifier.read(memory, told.address, header) == Loss::kNone &&
-               identifier.identify(memory, header, own) == Loss::kNone && own == told.identity;
-    });
+               CodeHeader header;
+               std::uint64_t own = 0;
+               return identifier.read(memory, told.address, header) == Loss::kNone &&
+                      identifier.identify(memory, header, own) == Loss::kNone && own == told.identity;
+           });
 }
 
 class Comparison {
@@ -106,7 +111,7 @@ class Comparison {
         SampleMemory then(sample, code_, memory_);
         python_.look(memory_, thread_, position, own_stack_);
         SampleObjects objects(sample);
-        const PastThread past{then, objects, sample.codes(), sample.head().thread_state};
+        const PastThread past{then, objects, sample.codes(), sample.head().thread_state, sample.head().is_alone != 0};
         python_.look(memory_, thread_, position, kernels_stack_, &past);
 
         own_words_.begin(memory_, position.stack_pointer());
