@@ -1,6 +1,7 @@
 """Computes in a subinterpreter: `inside.py ROUTE`. Runs on every version that can make one.
 
   own    the main thread makes it and enters it, in `around`
+  later  the same, after it has computed in `before` for two seconds
   other  the main thread makes it, and another thread enters it, in `around`
 
 The first line on stdout is {}, or {"missing": true} where this build makes none. Ends when stdin closes, or after a while.
@@ -8,6 +9,7 @@ The first line on stdout is {}, or {"missing": true} where this build makes none
 import json
 import sys
 import threading
+import time
 
 import stops_py3
 
@@ -25,12 +27,20 @@ def around(run):
     run()
 
 
+def before():
+    end = time.time() + 2
+    while time.time() < end:
+        sum(range(1000))
+
+
 module = stops_py3.subinterpreters()
 print(json.dumps({} if module else {"missing": True}))
 sys.stdout.flush()
 if module:
+    if sys.argv[1] == "later":
+        before()
     run = stops_py3.in_subinterpreter(module, CODE)
-    if sys.argv[1] == "own":
+    if sys.argv[1] != "other":
         around(run)
     else:
         thread = threading.Thread(target=around, args=(run,))

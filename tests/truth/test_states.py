@@ -45,6 +45,17 @@ def test_a_subinterpreter(python: Interpreter, start_target: StartTarget, tmp_pa
     assert share_of(path, "around", "inside") > 0.99
 
 
+@pytest.mark.parametrize("python", ALL, ids=lambda each: each.name)
+def test_a_subinterpreter_that_is_made_later(python: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
+    """GIVEN a thread that has been sampled before it makes a subinterpreter THEN its stack is that of both since."""
+    target = start_target(python, "inside.py", "later")
+    if "missing" in target.ready:
+        pytest.skip("this build makes no subinterpreters")
+    path = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS + 2, samples=SAMPLES, collector=Collector.BPF)
+    assert any(frame.function == "before" for sampled in stacks_of(path) for frame in sampled.frames)
+    assert share_of(path, "around", "inside") > 0.99
+
+
 @pytest.mark.parametrize("collector", [Collector.PTRACE, Collector.BPF])
 @pytest.mark.parametrize("python", NEWER, ids=lambda each: each.name)
 def test_a_subinterpreter_of_another_thread(
