@@ -95,14 +95,15 @@ GLOBAL uint64_t identity_of(struct scratch* scratch, const struct weft_python* p
         if (version || !text) {
             continue;
         }
-        // Code objects of one file name the same text, and one may have it twice; but none for a str and a line table.
+        // Code objects of one file name the same text, and one may have it twice; a hostile one as a str and as bytes.
+        const uint64_t is_str = i != WEFT_LINE_TABLE && python->str_state != WEFT_ABSENT;
+        const uint64_t key = text | is_str << 63;
         struct marked* marked = &scratch->marked[(text >> 4 ^ text >> 8) & (TEXTS_MARKED - 1)];
-        if (marked->text != text || marked->time_ns != scratch->sample.time_ns) {
-            const uint64_t is_str = i != WEFT_LINE_TABLE && python->str_state != WEFT_ABSENT;
+        if (marked->text != key || marked->time_ns != scratch->sample.time_ns) {
             if (!read_mark(scratch, python, text, is_str)) {
                 return 0;
             }
-            marked->text = text;
+            marked->text = key;
             marked->mark = scratch->mark;
             marked->time_ns = scratch->sample.time_ns;
         }
