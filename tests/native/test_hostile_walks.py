@@ -191,7 +191,6 @@ def test_a_greenlet_that_is_about_to_be_switched_out() -> None:
         (WILD, WILD + 64 * MB),  # large, and not there
         (WILD, FRAMES),
         ((1 << 64) - 64, FRAMES),
-        (FRAMES, FRAMES + 24 + 8),  # its end cuts a frame in two
     ],
 )
 def test_torn_chunks(start: int, top: int) -> None:
@@ -201,6 +200,16 @@ def test_torn_chunks(start: int, top: int) -> None:
     image.add_bytes(SHIM, struct.pack("<QQQQ", 0, 0, 0, 3))
     walk = Walk(image, CHUNKED)
     assert (len(walk.frames), walk.loss) == (10, "none")
+
+
+@pytest.mark.parametrize("behind", [0, 4096])
+def test_frames_that_have_been_popped(behind: int) -> None:
+    """GIVEN frames above the top of their chunk, which can be read as a whole, or (as of the past) frame by frame."""
+    image = program(FRAMES + 24 + 9 * FRAME_SIZE, FRAMES, FRAMES + 24 + 8)
+    image.add_bytes(FRAMES, struct.pack("<QQQ", 0, 16 << 10, 1) + chunked(10, SHIM, FRAMES + 24) + bytes(behind))
+    image.add_bytes(SHIM, struct.pack("<QQQQ", 0, 0, 0, 3))
+    walk = Walk(image, CHUNKED)
+    assert (len(walk.frames), walk.loss) == (0, "between-frames")
 
 
 def test_chunks_that_are_read_again_and_again() -> None:
