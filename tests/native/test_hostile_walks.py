@@ -191,6 +191,7 @@ def test_a_greenlet_that_is_about_to_be_switched_out() -> None:
         (WILD, WILD + 64 * MB),  # large, and not there
         (WILD, FRAMES),
         ((1 << 64) - 64, FRAMES),
+        (FRAMES, FRAMES + 24 + 9 * FRAME_SIZE + 8),  # its end cuts the innermost frame in two
     ],
 )
 def test_torn_chunks(start: int, top: int) -> None:
