@@ -142,14 +142,14 @@ struct weft_range {
 struct weft_process {
     uint64_t told_ns;  // since when it is known
     uint32_t mappings;
-    uint16_t generation;     // another one whenever anything of it changes
-    uint16_t all_registers;  // those that functions preserve are wanted of each native frame
-    // What is told of the stack of each activation, from its CFA down, in bytes; and the code of eval loops.
-    uint32_t activation_bytes;
-    uint16_t native;    // native stacks are wanted
-    uint16_t switches;  // and those of threads that leave their CPU
-    uint32_t eval_loops;
-    uint32_t sampled;  // 0: it is not
+    uint16_t generation;  // another one whenever anything of it changes
+    // Anchors are pointers that activations keep, in registers or on the stack: the registers that functions preserve are told of
+    // each activation, and of the stack what the walk reads.
+    uint16_t anchors_are_values;
+    uint16_t native;      // native stacks are wanted
+    uint16_t switches;    // and those of threads that leave their CPU
+    uint32_t eval_loops;  // the code of eval loops
+    uint32_t sampled;     // 0: it is not
     struct weft_range eval_loop[WEFT_EVAL_LOOPS];
     struct weft_python python;
     struct weft_mapping mapping[WEFT_MAPPINGS];  // by their begin; they do not overlap

@@ -6,7 +6,7 @@
 // Adds which code object it is. 0: there is no room.
 INLINE int add_code(struct scratch* scratch, uint64_t code, uint64_t identity, uint32_t kind) {
     const uint32_t at = scratch->used;
-    if (at > SCRATCH_BYTES - 2 * SCRATCH_SLACK) {
+    if (at > ROOM) {
         return 0;
     }
     const uint32_t data = at + sizeof(struct weft_piece);
@@ -17,6 +17,41 @@ INLINE int add_code(struct scratch* scratch, uint64_t code, uint64_t identity, u
     piece->kind = kind;
     scratch->used = data + sizeof identity;
     return 1;
+}
+
+enum { UNREADABLE = OBJECT_BYTES };
+
+// Where an object's bytes are, in objects->bytes; UNREADABLE. Objects that were made together lie close to one another, and a read
+// of a kilobyte takes hardly longer than one of eight bytes: if one was read near it in this sample, all of their block is read.
+GLOBAL uint32_t object_at(struct objects* objects, uint64_t address, uint32_t size, uint64_t time_ns) {
+    if (!objects || size > BLOCK) {
+        return UNREADABLE;
+    }
+    HIDE(size);
+    if (size == 0) {
+        return UNREADABLE;
+    }
+    const uint32_t alone = BLOCKS * BLOCK;
+    const uint64_t begin = address & ~(BLOCK - 1ull);
+    const uint32_t into = address & (BLOCK - 1);
+    if (into + size <= BLOCK) {
+        const uint32_t number = (begin / BLOCK ^ begin / BLOCK / BLOCKS) & (BLOCKS - 1);
+        struct block* block = &objects->block[number];
+        const uint32_t at = number * BLOCK;
+        if (block->begin != begin || block->time_ns != time_ns) {
+            block->begin = begin;
+            block->time_ns = time_ns;
+            block->is_read = 0;
+        } else if (block->is_read || !read_user(&objects->bytes[at], BLOCK, begin)) {
+            block->is_read = 1;
+            return at + into;
+        }
+    }
+    return read_user(&objects->bytes[alone], size, address) ? UNREADABLE : alone;
+}
+
+INLINE uint64_t object_word(struct objects* objects, uint32_t at) {
+    return *word_in(objects->bytes, at & (OBJECT_BYTES - 1));
 }
 
 NOT_INLINE void tell_text(struct scratch* scratch, uint64_t address, uint32_t size) {
@@ -37,50 +72,54 @@ GLOBAL uint64_t read_mark(struct scratch* scratch, const struct weft_python* pyt
     const uint32_t here = 4096 - (begin & 4095);
     uint32_t size = TEXT_BLOCK < here ? TEXT_BLOCK : here;
     size = size < 2 * sizeof(uint64_t) ? 2 * sizeof(uint64_t) : size;
-    if (size > TEXT_BLOCK || read_user(scratch->text, size, begin)) {
+    struct objects* texts = &scratch->texts;
+    const uint64_t now = scratch->sample.time_ns;
+    uint32_t at = object_at(texts, begin, size, now);
+    if (at == UNREADABLE) {
         return 0;
     }
-    const uint64_t length = *word_in(scratch->text, 0);
-    const uint64_t hash = *word_in(scratch->text, sizeof length);
+    const uint64_t length = object_word(texts, at);
+    const uint64_t hash = object_word(texts, at + sizeof length);
     uint64_t mark = weft_mix(length, hash);
     scratch->mark = mark;
     if (hash != ~0ull) {
         return 1;
     }
-    uint32_t at = python->bytes_data;
+    uint32_t data_at = python->bytes_data;
     uint64_t bytes = length;
     if (is_str) {
         const uint32_t state_at = python->str_state & (TEXT_BLOCK - 1);
-        uint32_t state = *word_in(scratch->text, state_at);
+        uint32_t state = object_word(texts, at + state_at);
         if (state_at + sizeof state > size && read_user(&state, sizeof state, begin + state_at)) {
             return 0;
         }
         state >>= python->str_kind_shift & 31;
-        at = state & 16 ? python->str_ascii_data : python->str_compact_data;
+        data_at = state & 16 ? python->str_ascii_data : python->str_compact_data;
         bytes *= state & 7;
     }
-    const uint64_t data = begin + at;
+    const uint64_t data = begin + data_at;
     const uint64_t rest = (4096 - (data & 4095)) / sizeof(uint64_t);
     const uint64_t words = bytes / sizeof(uint64_t) + (bytes % sizeof(uint64_t) != 0);  // its last one is its own
     const uint32_t count = words < rest ? words < WEFT_MARK ? words : WEFT_MARK : rest < WEFT_MARK ? rest : WEFT_MARK;
-    if (at + count * sizeof(uint64_t) > size) {
-        at = 0;
-        if (count > WEFT_MARK || read_user(scratch->text, count * sizeof(uint64_t), data)) {
+    at += data_at;
+    if (count != 0 && data_at + count * sizeof(uint64_t) > size) {
+        at = object_at(texts, data, count * sizeof(uint64_t), now);
+        if (at == UNREADABLE) {
             return 0;
         }
     }
     for (uint32_t i = 0; i < WEFT_MARK && i < count; ++i) {
-        mark = weft_mix(mark, *word_in(scratch->text, (at + i * sizeof(uint64_t)) & (TEXT_ROOM - 1)));
+        mark = weft_mix(mark, object_word(texts, at + i * sizeof(uint64_t)));
     }
     scratch->mark = mark;
     return 1;
 }
 
 INLINE uint64_t code_word(struct scratch* scratch, uint32_t offset) {
-    return offset == WEFT_ABSENT ? 0 : *word_in(scratch->code, offset & (WEFT_CODE_BYTES - 1));
+    return offset == WEFT_ABSENT ? 0 : object_word(&scratch->code, scratch->code_at + offset);
 }
 
-// A number for a code object that no other one at its address has had, from its bytes in scratch->code: that of native/python/code_identity.cpp.
+// A number for a code object that no other one at its address has had, from its bytes in scratch->code (at code_at): that of native/python/code_identity.cpp.
 // 0: its texts are not resident. Then it was not made just now, and may be looked at later.
 GLOBAL uint64_t identity_of(struct scratch* scratch, const struct weft_python* python) {
     if (!scratch || !python) {
@@ -122,7 +161,8 @@ NOT_INLINE long tell_code(struct walk* walk, uint64_t code) {
         return 0;
     }
     const uint32_t size = python->code_size;
-    if (size > WEFT_CODE_BYTES || read_user(scratch->code, size, code + python->code_begin)) {
+    scratch->code_at = object_at(&scratch->code, code + python->code_begin, size, scratch->sample.time_ns);
+    if (scratch->code_at == UNREADABLE) {
         return 0;
     }
     const uint64_t identity = identity_of(scratch, python);

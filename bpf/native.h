@@ -148,27 +148,40 @@ INLINE uint64_t rule_at(struct walk* walk, uint64_t address) {
     return look_up_rule(walk, address, cached);
 }
 
-// Reads the stack from an address on into the window. Nonzero: it cannot be read.
+// Reads the stack around an address into the window: from there on, and where windows are told, with what an activation may keep
+// below it. Nonzero: it cannot be read.
 GLOBAL int move_window(struct scratch* scratch, uint64_t address) {
     if (!scratch) {
         return 1;
     }
-    const uint32_t at = (scratch->window_at + STACK_WINDOW) & (WINDOWS_KEPT * STACK_WINDOW - 1);
-    uint8_t* window = &scratch->windows[at];
-    uint64_t* kept_begin = &scratch->kept_begin[at / STACK_WINDOW];
+    const uint32_t number = (scratch->kept + 1) & (WINDOWS_KEPT - 1);
+    const uint32_t piece_at = scratch->used;
+    uint32_t at = WINDOWS_AT + number * STACK_WINDOW;
+    uint64_t begin = address;
+    if (scratch->tells_windows) {
+        at = piece_at + sizeof(struct weft_piece);
+        const uint64_t into_frame = address - scratch->registers[RSP];
+        begin -= into_frame < ACTIVATION ? into_frame & ~7ull : ACTIVATION;
+    }
+    uint8_t* window = &scratch->bytes[at & (SCRATCH_BYTES - 1)];
     uint32_t size = STACK_WINDOW;
-    *kept_begin = address;
-    if (read_user(window, STACK_WINDOW, address)) {
-        *kept_begin = 0;
-        const uint32_t rest = 4096 - (address & 4095);
+    scratch->kept_begin[number] = begin;
+    if (read_user(window, STACK_WINDOW, begin)) {
+        scratch->kept_begin[number] = 0;
+        const uint32_t rest = 4096 - (begin & 4095);
         size = rest < STACK_WINDOW && rest >= 8 ? rest : 8;
-        if (read_user(window, size & (STACK_WINDOW - 1), address)) {
+        if (address - begin > size - 8 || read_user(window, size & (STACK_WINDOW - 1), begin)) {
             scratch->window_words = 0;
             return 1;
         }
     }
+    if (scratch->tells_windows) {
+        end_piece(scratch, piece_at, begin, size);
+    }
+    scratch->kept = number;
+    scratch->kept_at[number] = at;
     scratch->window_at = at;
-    scratch->window_begin = address;
+    scratch->window_begin = begin;
     scratch->window_words = size - 7;
     return 0;
 }
@@ -180,9 +193,9 @@ INLINE int stack_word(struct scratch* scratch, uint64_t address, uint64_t* word)
         if (move_window(scratch, address)) {
             return 1;
         }
-        at = 0;
+        at = address - scratch->window_begin;
     }
-    *word = *word_in(scratch->windows, (scratch->window_at + at) & (WINDOWS_KEPT * STACK_WINDOW - 1));
+    *word = *word_in(scratch->bytes, (scratch->window_at + at) & (SCRATCH_BYTES - 1));
     return 0;
 }
 
@@ -207,7 +220,7 @@ INLINE int restore(struct scratch* scratch, const struct weft_saved* saved, uint
 
 INLINE struct weft_frame* add_frame(struct scratch* scratch) {
     const uint32_t at = scratch->used;
-    if (at > SCRATCH_BYTES / 2) {
+    if (at > NATIVE_ROOM) {
         scratch->end = WEFT_END_DEPTH;
         return 0;
     }
@@ -219,18 +232,23 @@ INLINE struct weft_frame* add_frame(struct scratch* scratch) {
     piece->kind = scratch->is_return ? WEFT_CALLER : WEFT_FRAME;
     frame->stack_pointer = registers[RSP];
     frame->cfa = 0;
-    if (scratch->all_registers) {
-        piece->size = sizeof *frame;
-        frame->preserved[0] = registers[RBX];
-        frame->preserved[1] = registers[RBP];
-        frame->preserved[2] = registers[R12];
-        frame->preserved[3] = registers[R13];
-        frame->preserved[4] = registers[R14];
-        frame->preserved[5] = registers[R15];
-    }
-    scratch->used = at + sizeof *piece + piece->size;
+    scratch->used = at + sizeof *piece + WEFT_SHORT_FRAME;
     scratch->sample.native_frames++;
     return frame;
+}
+
+// Tells the registers, too, of the frame that was added last.
+INLINE void add_registers(struct scratch* scratch, struct weft_frame* frame) {
+    const uint64_t* registers = scratch->registers;
+    struct weft_piece* piece = (struct weft_piece*)frame - 1;
+    piece->size = sizeof *frame;
+    frame->preserved[0] = registers[RBX];
+    frame->preserved[1] = registers[RBP];
+    frame->preserved[2] = registers[R12];
+    frame->preserved[3] = registers[R13];
+    frame->preserved[4] = registers[R14];
+    frame->preserved[5] = registers[R15];
+    scratch->used += sizeof *frame - WEFT_SHORT_FRAME;
 }
 
 // To the caller, by a rule of the one form (abi.h). Nonzero: there is none.
@@ -400,13 +418,11 @@ static long native_step(uint32_t index, struct walk* walk) {
     if (!rule && (scratch->end != WEFT_END_NO_RULE || to_caller_straight(scratch, walk->process, frame))) {
         return 1;
     }
+    if (rule & IN_EVAL_LOOP && scratch->tells_windows) {
+        add_registers(scratch, frame);
+    }
     if (rule && (rule & WEFT_FAST ? to_caller_fast(scratch, frame, rule) : to_caller(scratch, frame, rule))) {
         return 1;
-    }
-    // The stack of an activation, where the interpreter keeps what tells which Python frames are its.
-    const uint32_t size = walk->process->activation_bytes;
-    if (rule & IN_EVAL_LOOP && size) {
-        add_piece(scratch, frame->cfa - size, size);
     }
     if (!scratch->registers[PC]) {
         scratch->end = WEFT_END_WHOLE;
@@ -438,6 +454,7 @@ INLINE void walk_with(struct walk* walk, uint32_t all_registers) {
     scratch->used = 0;
     sample->native_frames = 0;
     scratch->all_registers = all_registers;
+    scratch->tells_windows = walk->process->anchors_are_values;
     scratch->rule_key = (uint64_t)all_registers << 47 | (uint64_t)scratch->generation << 48;
     loop(MOST_NATIVE, native_step, walk, 0);
     sample->native_end = scratch->end;
@@ -455,8 +472,8 @@ INLINE void walk_native(struct walk* walk) {
         no_native(walk);
         return;
     }
-    walk_with(walk, walk->process->all_registers);
-    if (walk->scratch->end == WEFT_END_NO_REGISTER && !walk->process->all_registers) {
+    walk_with(walk, walk->process->anchors_are_values);
+    if (walk->scratch->end == WEFT_END_NO_REGISTER && !walk->process->anchors_are_values) {
         walk_with(walk, 1);
     }
 }

@@ -219,7 +219,7 @@ static long frame_step(uint32_t index, struct walk* walk) {
     }
     const uint32_t at = frame_bytes(scratch, scratch->frame, python->frame_size);
     if (!at) {
-        scratch->end = scratch->used > SCRATCH_BYTES - 2 * SCRATCH_SLACK ? WEFT_END_DEPTH : WEFT_END_UNREADABLE;
+        scratch->end = scratch->used > ROOM ? WEFT_END_DEPTH : WEFT_END_UNREADABLE;
         return 1;
     }
     scratch->sample.python_frames++;

@@ -4,19 +4,26 @@
 #include "bpf.h"
 
 enum {
-    SCRATCH_BYTES = 1 << 18,
-    SCRATCH_SLACK = 1 << 10,  // what one write may take behind it
+    SCRATCH_BYTES = 1 << 20,
+    SCRATCH_SLACK = 1 << 11,  // what one write may take behind it
     CACHED_RULES = 1 << 14,
     WINDOW = 1 << 10,
     STACK_WINDOW = 1 << 11,
-    WINDOWS_KEPT = 8,   // on the stack
-    MOST_COPIED = 128,  // bytes
-    MOST_STATES = 8,    // thread states of one thread
+    WINDOWS_KEPT = 8,  // on the stack
+    ACTIVATION = 512,  // bytes from its CFA down, in which an activation keeps its anchor (weave/weave.cpp)
+    WINDOWS_AT = SCRATCH_BYTES - WINDOWS_KEPT * STACK_WINDOW,  // in scratch->bytes, those that are not told
+    ROOM = WINDOWS_AT - 2 * SCRATCH_SLACK,                     // for what is told
+    KERNEL_STACK = 1 << 10,                                    // bytes
+    NATIVE_ROOM = SCRATCH_BYTES / 8 * 5,                       // and for native frames; the rest is for Python's
+    MOST_COPIED = 128,                                         // bytes
+    MOST_STATES = 8,                                           // thread states of one thread
     CODES_SEEN = 64,
     CODES_TOLD = 1 << 14,
     TEXT_BLOCK = 64,  // bytes that are read of a text at once: what it says of itself, and short ones whole
-    TEXT_ROOM = WEFT_MARK * sizeof(uint64_t),
     TEXTS_MARKED = 16,
+    BLOCK = 1 << 12,  // of objects that lie close to one another
+    BLOCKS = 8,
+    OBJECT_BYTES = 2 * BLOCKS * BLOCK,
 };
 
 // DWARF's numbers of registers, and the pc.
@@ -48,6 +55,17 @@ struct seen_code {
     uint64_t time_ns;
 };
 
+// Blocks that objects were read of, and the bytes of those of which two were.
+struct block {
+    uint64_t begin;
+    uint64_t time_ns;  // of the sample
+    uint64_t is_read;  // as a whole
+};
+struct objects {
+    struct block block[BLOCKS];
+    uint8_t bytes[OBJECT_BYTES + BLOCK];  // of the blocks, and behind them of an object that was read alone
+};
+
 // The state of the walks is in a map's value, where the verifier does not follow it. What is large comes last: instructions have
 // 16 bits for an offset.
 struct scratch {
@@ -62,8 +80,11 @@ struct scratch {
     uint32_t end;
     uint64_t window_begin;
     uint32_t window_words;              // places in it that a word can begin at
-    uint32_t window_at;                 // in `windows`
-    uint64_t kept_begin[WINDOWS_KEPT];  // where those begin that are whole, as they lie in `windows`; 0: there is none
+    uint32_t window_at;                 // in `bytes`
+    uint32_t tells_windows;             // they are pieces of what is told
+    uint32_t kept;                      // the number of the last one that was kept
+    uint32_t kept_at[WINDOWS_KEPT];     // in `bytes`
+    uint64_t kept_begin[WINDOWS_KEPT];  // where those begin that are whole; 0: there is none
 
     // python.h
     uint64_t interpreter;
@@ -92,13 +113,13 @@ struct scratch {
     struct seen_code seen[CODES_SEEN];
     struct marked marked[TEXTS_MARKED];
     uint64_t mark;
-    uint8_t text[TEXT_ROOM + sizeof(uint64_t)];
-    uint8_t code[WEFT_CODE_BYTES + sizeof(uint64_t)];
-
-    uint8_t windows[WINDOWS_KEPT * STACK_WINDOW + MOST_COPIED];  // native.h
+    uint32_t code_at;  // in `code`
 
     struct weft_sample sample;  // what is told begins here
     uint8_t bytes[SCRATCH_BYTES + SCRATCH_SLACK];
+
+    struct objects code;  // code.h
+    struct objects texts;
 };
 
 struct walk {
@@ -155,7 +176,7 @@ GLOBAL uint32_t add_piece(struct scratch* scratch, uint64_t address, uint32_t si
         return 0;
     }
     const uint32_t at = scratch->used;
-    if (at > SCRATCH_BYTES - 2 * SCRATCH_SLACK || size > SCRATCH_SLACK) {
+    if (at > ROOM || size > SCRATCH_SLACK) {
         return 0;
     }
     HIDE(size);
@@ -169,14 +190,14 @@ GLOBAL uint32_t add_piece(struct scratch* scratch, uint64_t address, uint32_t si
     return end_piece(scratch, at, address, size);
 }
 
-// The same of what may lie on the stack: that is copied where the walk along the native frames has read it, for half of what a
-// read costs.
+// The same of what may lie on the stack: it is copied from where the walk along the native frames has read it, for half of what a
+// read costs, or was told there.
 GLOBAL uint32_t add_stack_piece(struct scratch* scratch, uint64_t address, uint32_t size) {
     if (!scratch) {
         return 0;
     }
     const uint32_t at = scratch->used;
-    if (at > SCRATCH_BYTES - 2 * SCRATCH_SLACK || size > MOST_COPIED) {
+    if (at > ROOM || size > MOST_COPIED) {
         return add_piece(scratch, address, size);
     }
     const uint32_t to = at + sizeof(struct weft_piece);
@@ -186,9 +207,13 @@ GLOBAL uint32_t add_stack_piece(struct scratch* scratch, uint64_t address, uint3
         if (!begin || into > STACK_WINDOW - size) {
             continue;
         }
-        const uint32_t from = (window * STACK_WINDOW + (uint32_t)into) & (WINDOWS_KEPT * STACK_WINDOW - 1);
+        const uint32_t from = scratch->kept_at[window] + (uint32_t)into;
+        if (scratch->tells_windows) {
+            return from;
+        }
         for (uint32_t i = 0; i < MOST_COPIED && i < size; i += sizeof(uint64_t)) {
-            *word_in(scratch->bytes, (to + i) & (SCRATCH_BYTES - 1)) = *word_in(scratch->windows, from + i);
+            *word_in(scratch->bytes, (to + i) & (SCRATCH_BYTES - 1)) =
+                *word_in(scratch->bytes, (from + i) & (SCRATCH_BYTES - 1));
         }
         return end_piece(scratch, at, address, size);
     }

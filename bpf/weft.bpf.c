@@ -39,11 +39,11 @@ INLINE void copy_stack(struct walk* walk) { loop(WEFT_STACK / WINDOW, copy_step,
 
 INLINE void add_kernel_stack(struct scratch* scratch, void* context) {
     const uint32_t at = scratch->used;
-    if (at > SCRATCH_BYTES - 2 * SCRATCH_SLACK) {
+    if (at > ROOM) {
         return;
     }
     const uint32_t data = at + sizeof(struct weft_piece);
-    const long size = kernel_stack(context, &scratch->bytes[data & (SCRATCH_BYTES - 1)], SCRATCH_SLACK, 0);
+    const long size = kernel_stack(context, &scratch->bytes[data & (SCRATCH_BYTES - 1)], KERNEL_STACK, 0);
     if (size <= 0) {
         return;
     }

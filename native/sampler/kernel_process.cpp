@@ -12,7 +12,6 @@ namespace {
 
 static_assert(WEFT_ABSENT == kAbsent);
 constexpr std::uint32_t kMaxThread = 1 << 10;  // bytes, as much as one piece has
-constexpr std::uint32_t kActivation = 512;     // bytes: the interpreter keeps what weaving looks for within them
 
 weft_python python_of(const PythonPlace& place) {
     const Layout& layout = place.layout;
@@ -83,11 +82,9 @@ weft_process kernel_process(const CodeMap& code, const PythonPlace* place, bool 
         return process;
     }
     process.python = python_of(*place);
-    // Up to 3.10, activations are told by the pointers that they keep, in registers or on the stack (weave/weave.h).
-    if (!present(place->layout.frame_owner_shim) && !present(place->layout.frame_is_entry)) {
-        process.all_registers = 1;
-        process.activation_bytes = kActivation;
-    }
+    // Up to 3.10 (weave/weave.h).
+    process.anchors_are_values =
+        !present(place->layout.frame_owner_shim) && !present(place->layout.frame_is_entry) ? 1 : 0;
     for (const auto& [begin, end] : code.eval_loops()) {
         if (process.eval_loops < WEFT_EVAL_LOOPS) {
             process.eval_loop[process.eval_loops++] = {begin, end};

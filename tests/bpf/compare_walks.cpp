@@ -27,6 +27,7 @@ namespace {
 
 using namespace weft;
 
+// `with_registers`: that functions preserve, of activations.
 std::string differs(const NativeStack& own, const NativeStack& kernels, bool with_registers) {
     for (std::size_t i = 0; i < std::max(own.frames.size(), kernels.frames.size()); ++i) {
         if (i >= own.frames.size() || i >= kernels.frames.size()) {
@@ -35,7 +36,8 @@ std::string differs(const NativeStack& own, const NativeStack& kernels, bool wit
         const NativeFrame& one = own.frames[i];
         const NativeFrame& other = kernels.frames[i];
         if (one.pc != other.pc || one.stack_pointer != other.stack_pointer || one.cfa != other.cfa ||
-            one.is_return != other.is_return || (with_registers && one.preserved != other.preserved)) {
+            one.is_return != other.is_return ||
+            (with_registers && one.place.eval_loop && one.preserved != other.preserved)) {
             return "native frame " + std::to_string(i);
         }
     }
@@ -124,7 +126,7 @@ class Comparison {
             unwind(kernels_words_, code_, position.registers, kernels_native_);
         }
         std::string what = differs(own_stack_, kernels_stack_);
-        what += what.empty() ? differs(own_native_, kernels_native_, !done || process_.all_registers) : "";
+        what += what.empty() ? differs(own_native_, kernels_native_, !done || process_.anchors_are_values) : "";
         const std::size_t native = own_native_.frames.size();
         own_weaver_.weave(own_stack_, own_native_, code_, own_words_, own_woven_);
         kernels_weaver_.weave(kernels_stack_, kernels_native_, code_, kernels_words_, kernels_woven_);

@@ -50,6 +50,26 @@ def test_circles_end(
     assert python <= told <= 3 * (before + length) + 2
 
 
+def test_deep_in_both(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
+    """GIVEN more than a thousand native frames, and a third as many of Python, THEN the kernel tells them all."""
+    target = start_target(interpreter, "nested.py", 160 if interpreter.version >= (3, 11) else 105)
+    with comparing(target, tell_process(target.pid, tmp_path)) as comparison:
+        followed, native, python, _ = compare(comparison, target, in_kernel=True)
+    assert followed
+    assert native > 1024
+    assert python > 300
+
+
+def test_deep_in_python(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
+    """GIVEN more than a thousand Python frames THEN the kernel tells them all (3.12 on: and entry frames), also where there
+    are more native ones than it tells."""
+    target = start_target(interpreter, "recursion.py", 1100)
+    with comparing(target, tell_process(target.pid, tmp_path)) as comparison:
+        _, (_, _, python, told) = ask(comparison, target, in_kernel=True)
+    assert python == 1102
+    assert told >= python
+
+
 def comparing(target: Target, described: Path) -> subprocess.Popen[str]:
     """The program that compares walks over one process."""
     command = [build("compare_walks"), str(target.pid), described]
@@ -61,6 +81,13 @@ def compare(comparison: subprocess.Popen[str], target: Target, *, in_kernel: boo
 
     Gives whether the kernel's walk needs no help, native frames, Python frames, Python frames that the kernel tells.
     """
+    verdict, told = ask(comparison, target, in_kernel=in_kernel)
+    assert verdict == "same", (verdict, told)
+    return told
+
+
+def ask(comparison: subprocess.Popen[str], target: Target, *, in_kernel: bool) -> tuple[str, tuple[int, ...]]:
+    """Do the same, whatever comes of it."""
     assert comparison.stdin
     assert comparison.stdout
     thread = _native.StoppedThread(target.pid, 5.0)
@@ -70,8 +97,7 @@ def compare(comparison: subprocess.Popen[str], target: Target, *, in_kernel: boo
         verdict, *told = comparison.stdout.readline().rsplit(maxsplit=4)
     finally:
         thread.release()
-    assert verdict == "same", (verdict, told)
-    return tuple(map(int, told))
+    return verdict, tuple(map(int, told))
 
 
 def assert_same_stacks(target: Target, folder: Path) -> None:

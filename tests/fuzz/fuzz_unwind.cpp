@@ -114,7 +114,11 @@ void check_kernel(Words& words, CodeMap& map, const RegisterSet& registers, cons
     static KernelSample sample;
     static NativeStack told;
     weft_process process = kernel_process(map, nullptr, true, false);
-    process.all_registers = all_registers ? 1 : 0;
+    if (all_registers) {
+        process.anchors_are_values = 1;
+        process.eval_loops = 1;  // of each frame, then
+        process.eval_loop[0] = {0, ~0ull};
+    }
     kernel.tell(process, map);
     check(sample.parse(kernel.tick(words, registers, 0)));
     if (!sample.native_is_done()) {
