@@ -61,8 +61,8 @@ def test_deep_in_both(interpreter: Interpreter, start_target: StartTarget, tmp_p
 
 
 def test_deep_in_python(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
-    """GIVEN more than a thousand Python frames THEN the kernel tells them all (3.12 on: and entry frames), also where there
-    are more native ones than it tells."""
+    """GIVEN more than a thousand Python frames THEN the kernel tells them all (3.12 on: and entry frames), also where
+    there are more native ones than it tells."""
     target = start_target(interpreter, "recursion.py", 1100)
     with comparing(target, tell_process(target.pid, tmp_path)) as comparison:
         _, (_, _, python, told) = ask(comparison, target, in_kernel=True)
