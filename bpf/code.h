@@ -22,7 +22,7 @@ INLINE int add_code(struct scratch* scratch, uint64_t code, uint64_t identity, u
 enum { UNREADABLE = OBJECT_BYTES };
 
 // Where an object's bytes are, in objects->bytes; UNREADABLE. Objects that were made together lie close to one another, and a read
-// of a kilobyte takes hardly longer than one of eight bytes: if one was read near it in this sample, all of their block is read.
+// of a page takes hardly longer than one of eight bytes: if one was read near it in this sample, all of their block is read.
 GLOBAL uint32_t object_at(struct objects* objects, uint64_t address, uint32_t size, uint64_t time_ns) {
     if (!objects || size > BLOCK) {
         return UNREADABLE;

@@ -168,9 +168,16 @@ GLOBAL int move_window(struct scratch* scratch, uint64_t address) {
     scratch->kept_begin[number] = begin;
     if (read_user(window, STACK_WINDOW, begin)) {
         scratch->kept_begin[number] = 0;
+        // What of it is in the word's own page.
+        const uint64_t page = address & ~4095ull;
+        begin = begin < page ? page : begin;
         const uint32_t rest = 4096 - (begin & 4095);
-        size = rest < STACK_WINDOW && rest >= 8 ? rest : 8;
-        if (address - begin > size - 8 || read_user(window, size & (STACK_WINDOW - 1), begin)) {
+        size = rest < STACK_WINDOW ? rest : STACK_WINDOW - 8;
+        if (address - begin + 8 > size) {
+            begin = address;
+            size = 8;
+        }
+        if (read_user(window, size & (STACK_WINDOW - 1), begin)) {
             scratch->window_words = 0;
             return 1;
         }
