@@ -146,11 +146,11 @@ struct weft_process {
     // Anchors are pointers that activations keep, in registers or on the stack: the registers that functions preserve are told of
     // each activation, and of the stack what the walk reads.
     uint16_t anchors_are_values;
-    uint16_t native;      // native stacks are wanted
-    uint16_t switches;    // and those of threads that leave their CPU
-    uint32_t eval_loops;  // the code of eval loops
-    uint32_t sampled;     // 0: it is not
-    struct weft_range eval_loop[WEFT_EVAL_LOOPS];
+    uint16_t native;    // native stacks are wanted
+    uint16_t switches;  // and those of threads that leave their CPU
+    uint32_t eval_loops;
+    uint32_t sampled;                              // 0: it is not
+    struct weft_range eval_loop[WEFT_EVAL_LOOPS];  // their code
     struct weft_python python;
     struct weft_mapping mapping[WEFT_MAPPINGS];  // by their begin; they do not overlap
 };

@@ -149,7 +149,7 @@ INLINE uint64_t rule_at(struct walk* walk, uint64_t address) {
 }
 
 // Reads the stack around an address into the window: from there on, and where windows are told, with what an activation may keep
-// below it. Nonzero: it cannot be read.
+// below it. There is room for these: a rule moves it eight times at most. Nonzero: it cannot be read.
 GLOBAL int move_window(struct scratch* scratch, uint64_t address) {
     if (!scratch) {
         return 1;

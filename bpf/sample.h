@@ -4,26 +4,30 @@
 #include "bpf.h"
 
 enum {
-    SCRATCH_BYTES = 1 << 20,
-    SCRATCH_SLACK = 1 << 11,  // what one write may take behind it
     CACHED_RULES = 1 << 14,
     WINDOW = 1 << 10,
     STACK_WINDOW = 1 << 11,
     WINDOWS_KEPT = 8,  // on the stack
-    ACTIVATION = 512,  // bytes from its CFA down, in which an activation keeps its anchor (weave/weave.cpp)
-    WINDOWS_AT = SCRATCH_BYTES - WINDOWS_KEPT * STACK_WINDOW,  // in scratch->bytes, those that are not told
-    ROOM = WINDOWS_AT - 2 * SCRATCH_SLACK,                     // for what is told
-    KERNEL_STACK = 1 << 10,                                    // bytes
-    NATIVE_ROOM = SCRATCH_BYTES / 8 * 5,                       // and for native frames; the rest is for Python's
-    MOST_COPIED = 128,                                         // bytes
-    MOST_STATES = 8,                                           // thread states of one thread
+    ACTIVATION = 512,  // bytes from its CFA down, in which an activation keeps its anchor (kMaxSlot in weave/weave.cpp)
+    KERNEL_STACK = 1 << 10,  // bytes
+    MOST_COPIED = 128,       // bytes
+    MOST_STATES = 8,         // thread states of one thread
     CODES_SEEN = 64,
     CODES_TOLD = 1 << 14,
     TEXT_BLOCK = 64,  // bytes that are read of a text at once: what it says of itself, and short ones whole
     TEXTS_MARKED = 16,
-    BLOCK = 1 << 12,  // of objects that lie close to one another
+    BLOCK = 1 << 12,  // a page
     BLOCKS = 8,
     OBJECT_BYTES = 2 * BLOCKS * BLOCK,
+};
+
+// Of scratch->bytes.
+enum {
+    SCRATCH_BYTES = 1 << 20,
+    SCRATCH_SLACK = 1 << 11,                                   // what one write may take behind it
+    WINDOWS_AT = SCRATCH_BYTES - WINDOWS_KEPT * STACK_WINDOW,  // those that are not told
+    ROOM = WINDOWS_AT - 2 * SCRATCH_SLACK,                     // for what is told
+    NATIVE_ROOM = SCRATCH_BYTES / 8 * 5,                       // and for native frames; the rest is for Python's
 };
 
 // DWARF's numbers of registers, and the pc.
@@ -55,7 +59,7 @@ struct seen_code {
     uint64_t time_ns;
 };
 
-// Blocks that objects were read of, and the bytes of those of which two were.
+// What is read of objects: the blocks that they lie in, and the bytes of those from which more than one was read.
 struct block {
     uint64_t begin;
     uint64_t time_ns;  // of the sample
