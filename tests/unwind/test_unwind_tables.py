@@ -85,6 +85,28 @@ def test_interpreters(interpreter: Interpreter) -> None:
     assert_as_readelf(shared[0] if shared else executable, least=20_000)
 
 
+def test_debug_frame(tmp_path: Path) -> None:
+    """GIVEN code of which only .debug_frame tells, since it was compiled without unwind tables, but for debuggers."""
+    source, library = tmp_path / "code.c", tmp_path / "code.so"
+    source.write_text("""
+int used(int *, int, int, int, int, int, int);
+int code(int a, int b, int c) {
+    int kept[40] = {a, b, c};
+    for (int i = 0; i < c; ++i) {
+        if (used(kept, a, b, c, i, i + a, i + b)) return i;
+        a += used(kept, i, a, b, c, a + b, b + c);
+    }
+    return kept[a & 31] + b;
+}
+""")
+    options = ["-g", "-O2", "-fomit-frame-pointer", "-fno-asynchronous-unwind-tables", "-shared", "-fPIC", "-nostdlib"]
+    subprocess.run(["gcc", *options, "-o", library, source], check=True)
+    with ElfFile(str(library)) as file:
+        eh_frame = file.section(".eh_frame")
+    assert eh_frame is None or eh_frame.size == 0
+    assert_as_readelf(library, least=20)
+
+
 def damaged(whole: bytes, *, seed: int, most: int, count: int) -> Iterator[bytes]:
     """So many copies of which up to `most` bytes are changed."""
     chance = random.Random(seed)
