@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from interpreters import Interpreter
-from lines import ALL_LINES, compile_library, frames_of, lines_of, newest, separate
+from lines import ALL_LINES, SOURCE, compile_library, frames_of, lines_of, newest, separate
 from running import StartTarget
 from weft_command import LIMIT_S, running_weft, wait_until
 
@@ -77,6 +77,20 @@ def test_of_a_process_that_has_ended(
         weft.communicate(timeout=LIMIT_S)
     assert weft.returncode == 0
     assert set(frames_of(capture, library)) == set(ALL_LINES)
+
+
+def test_replaced(start_target: StartTarget, tmp_path: Path) -> None:
+    """GIVEN a library that is replaced while it runs, as upgrades do, by one with the same code on other lines THEN the
+    lines are those of the one that runs."""
+    library = compile_library(tmp_path, "-g")
+    target = start_target(newest(), "lines.py", library)
+    (tmp_path / "newer").mkdir()
+    source = tmp_path / "newer" / "lines.c"
+    source.write_text("\n" * 1000 + SOURCE.read_text())
+    compile_library(source.parent, "-g", source=source).replace(library)
+    assert lines_of(target.pid) == ALL_LINES
+    later = start_target(newest(), "lines.py", library)
+    assert lines_of(later.pid) == [(function, name, line + 1000) for function, name, line in ALL_LINES]
 
 
 def has_open(pid: int, ending: str) -> bool:

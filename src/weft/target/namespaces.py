@@ -22,8 +22,9 @@ def open_module(pid: int, image: Image) -> ElfFile | None:
     """Open the file that an image was mapped from; None if it cannot be had.
 
     The file of that path today may be another one (an upgrade, another root), so it is accepted only if its first bytes
-    and build-id are those that are mapped. Next come the kernel's own links to the mapped file, which also lead to
-    deleted ones: map_files (needs CAP_CHECKPOINT_RESTORE) and, for the program itself, exe.
+    and build-id are those that are mapped. Without a build-id, by which alone builds of the same code on other lines
+    are told apart, it must have the mapped file's inode, too. Next come the kernel's own links to the mapped file,
+    which also lead to deleted ones: map_files (needs CAP_CHECKPOINT_RESTORE) and, for the program itself, exe.
     """
     first = image.module.mappings[0]
     links = (f"/proc/{pid}/map_files/{first.start:x}-{first.end:x}", f"/proc/{pid}/exe")
@@ -32,10 +33,18 @@ def open_module(pid: int, image: Image) -> ElfFile | None:
             file = ElfFile(way)
         except (OSError, ElfError):
             continue
-        if is_same(file, image):
+        if is_same(file, image) and (image.build_id is not None or has_inode(way, first.inode)):
             return file
         file.close()
     return None
+
+
+def has_inode(path: str, inode: int) -> bool:
+    """Whether a file is there, and has this inode."""
+    try:
+        return Path(path).stat().st_ino == inode
+    except OSError:
+        return False
 
 
 def is_same(file: ElfFile, image: Image) -> bool:
