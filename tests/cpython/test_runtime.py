@@ -215,6 +215,34 @@ def test_circles_end(current: tuple[Process, Runtime], circle: str) -> None:
         prove_now(process, layout, runtime.addresses, Overlay(memory, words))
 
 
+class AddressesByte:
+    """Memory in which the byte of a frame at `at` is 1 in all frames, as that of an address may be by chance."""
+
+    def __init__(self, memory: Memory, layout: Layout, at: int) -> None:
+        self.memory = memory
+        self.frame_size = layout.frame_size
+        self.at = at
+
+    def read(self, address: int, size: int) -> bytes:
+        data = bytearray(self.memory.read(address, size))
+        if size == self.frame_size:
+            data[self.at] = 1
+        return bytes(data)
+
+
+def test_the_byte_of_an_address_marks_no_entry_frame(start_target: StartTarget) -> None:
+    """GIVEN 3.11, where behind whether a frame is an entry frame lie addresses, which differ in no high byte WHEN the
+    field is eight bytes too high and that byte is 1 THEN the layout is not proven."""
+    process = Process(start_target(next(i for i in all_interpreters() if i.version[:2] == (3, 11)), "blocked.py").pid)
+    runtime = find_runtime(process)
+    assert runtime.layout.frame_is_entry is not None
+    at = runtime.layout.frame_is_entry + 8
+    layout = replace(runtime.layout, frame_is_entry=at, frame_size=runtime.layout.frame_size + 8)
+    prove_now(process, replace(layout, frame_is_entry=at - 8), runtime.addresses)
+    with pytest.raises(LayoutError, match=r"\d entry frames and [12] cframes"):
+        prove_now(process, layout, runtime.addresses, AddressesByte(process.memory, layout, at))
+
+
 class Recorded:
     """Memory that remembers what was read of it: address and size."""
 

@@ -259,28 +259,33 @@ class _Attempt:
             self._frame(frame, called=called > 0)
         return len(frames)
 
-    def _cframes(self, thread: int, state: bytes) -> None:
-        """Check that the chain of cframes leads to the thread state's own, root_cframe (3.11, 3.12)."""
+    def _cframes(self, thread: int, state: bytes) -> int:
+        """Check that the chain of cframes leads to the thread state's own, root_cframe (3.11, 3.12).
+
+        Returns how many come before that one: each activation has one, greenlet puts one more at the end.
+        """
         if self.layout.cframe_previous is None:
-            return
+            return 0
         assert self.layout.thread_cframe is not None
         cframe = _u64(state, self.layout.thread_cframe)
-        for _ in range(_MAX_FRAMES if cframe else 0):  # 0: the thread has not begun
+        for before in range(_MAX_FRAMES if cframe else 0):  # 0: the thread has not begun
             if 0 <= cframe - thread < _MAX_THREAD:
-                return
+                return before
             cframe = read_u64(self.memory, cframe + self.layout.cframe_previous)
+        return _MAX_FRAMES
 
     def _chain(self, thread: int) -> list[bytes]:
         """Follow a thread's frames and return the bytes of those that are Python's, innermost first."""
         layout = self.layout
         state = self.memory.read(thread, layout.thread_size)
         chunks = self._chunks(state)
-        self._cframes(thread, state)
+        cframes = self._cframes(thread, state)
         address = _u64(state, layout.thread_frame)
         if address and layout.cframe_frame is not None:
             address = read_u64(self.memory, address + layout.cframe_frame)
         frames: list[bytes] = []
         visited: set[int] = set()
+        entries = 0
         while address and len(visited) < _MAX_FRAMES:
             if address in visited:
                 raise _FailedError("a chain of frames runs in a circle")
@@ -294,9 +299,20 @@ class _Attempt:
                     raise _FailedError(f"the frame at {address:#x} lies outside of its thread's data stack")
                 frames.append(frame)
             address = _u64(frame, layout.frame_previous)
-            if not address and layout.frame_is_entry is not None and frame[layout.frame_is_entry] != 1:
-                raise _FailedError("the outermost frame of a thread is no entry frame")
+            if layout.frame_is_entry is not None:
+                entries += self._is_entry(frame, outermost=not address)
+        if entries > cframes:
+            raise _FailedError(f"a thread has {entries} entry frames and {cframes} cframes")
         return frames
+
+    def _is_entry(self, frame: bytes, *, outermost: bool) -> bool:
+        assert self.layout.frame_is_entry is not None
+        entry = frame[self.layout.frame_is_entry]
+        if entry > 1:
+            raise _FailedError(f"whether a frame is an entry frame is {entry}, neither 0 nor 1")
+        if outermost and not entry:
+            raise _FailedError("the outermost frame of a thread is no entry frame")
+        return bool(entry)
 
     def _chunks(self, state: bytes) -> list[tuple[int, int]]:
         """Return where the data stack of a thread lies, chunk by chunk."""
