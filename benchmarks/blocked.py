@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 
 from interpreters import Interpreter
@@ -14,7 +16,7 @@ from benchmarks.results import Row, Settings
 from weft.sample import FrameKind, State
 
 RATE_HZ = 1000
-MARGIN_S = 1.0  # a recorder's start is over by then
+MARGIN_S = 1.0  # before a recorder begins
 # What each function waits for. The last one sleeps, while the GIL is taken from it, for a time that is the same always.
 STATES = {
     "waits_for_sleep": {State.SLEEPING},
@@ -25,6 +27,7 @@ STATES = {
 ON_CPU = {State.RUNNING, State.RUNNABLE}  # once woken, it has to get a CPU
 AFTER_NAP = {State.GIL, *ON_CPU}
 NAP_S = 0.002  # of targets/waits.py
+MIN_TURNS = 25  # half a second
 WEFT = (Weft("bpf", idle=True), Weft("ptrace", idle=True))
 
 
@@ -48,48 +51,89 @@ def blocked_row(peers: Sequence[Peer], interpreter: Interpreter, settings: Setti
         with row.trying(peer, settings):
             with running_program(interpreter, TARGETS / "waits.py") as target:
                 time.sleep(MARGIN_S)
-                begin = time.monotonic() + MARGIN_S
                 run = Recording(peer, interpreter, target.pid, RATE_HZ, seconds).finish(stacks=True)
-                end = time.monotonic()
                 assert target.process.stdin is not None
                 target.process.stdin.close()
                 turns = target.next_line()["turns"]
-            errors = errors_of(shares_seen(run.stacks), shares_true(turns, begin, end))
-            cells = [f"{100 * errors[function]:+.1f} %" for function in STATES]
+            seen = seen_of(run.stacks)
+            whole = whole_turns(seen)
+            errors = errors_of(shares_seen(seen, whole), shares_true(turns, whole))
+            cells = [f"{100 * errors[function]:+.2f} %" for function in STATES]
             mean = fmean(abs(errors[function]) for function in STATES)
-            right, gil = told_right(run.stacks), gil_error(run.stacks, turns, begin, end)
-            cells += [f"{100 * mean:.1f} %", "-" if right is None else f"{right:.1%}"]
-            cells += ["-" if gil is None else f"{100 * gil:+.1f} %", f"{run.told.samples:,}"]
+            right, gil = told_right(seen), gil_error(seen, turns, whole)
+            cells += [f"{100 * mean:.2f} %", "-" if right is None else f"{right:.1%}"]
+            cells += ["-" if gil is None else f"{100 * gil:+.2f} %", f"{run.told.samples:,}"]
             row.add(peer.name, cells, {"blocked_off": [errors[function] for function in STATES]})
     row.notes.append(
-        "How far off the time in each function is, in percent of itself, by the thread's own clock; as shares of the "
-        "thread's whole time. Told for what: the part of the waiting whose cause is told, and rightly; others than "
-        "weft tell none. GIL by state: how far off the time is that is told as waiting for the GIL. "
-        "py-spy --gil records the threads that hold the GIL, so none that waits."
+        "How far off the time in each function is, in percent of itself, by the thread's own clock; as shares of all "
+        "turns that the recorder has seen from begin to end: each has a function of its own. Told for what: the part "
+        "of the waiting whose cause is told, and rightly; others than weft tell none. GIL by state: how far off the "
+        "time is that is told as waiting for the GIL. py-spy --gil records the threads that hold the GIL, so none "
+        "that waits."
     )
     return row
 
 
-def shares_seen(stacks: Sequence[tuple[Stack, float]]) -> dict[str, float]:
-    """Of the thread's whole time, by function. PeerFailedError: it was not seen."""
-    seen = dict.fromkeys(STATES, 0.0)
-    whole = 0.0
-    for function, _, weight in _of_thread(stacks):
-        whole += weight
-        if function in seen:
-            seen[function] += weight
-    if not whole:
+@dataclass(frozen=True)
+class Seen:
+    """A part of a recording: the turn and what it was for, the thread's state where it is told, and for how long."""
+
+    turn: int
+    function: str  # "": the turn was about to call it, or had
+    state: State | None
+    weight: float
+
+
+Turns = Sequence[tuple[str, float, float]]  # function, begin and end, as the thread has noted them
+
+
+def seen_of(stacks: Sequence[tuple[Stack, float]]) -> list[Seen]:
+    """What was seen of the turns of the thread that waits. PeerFailedError: nothing."""
+    seen = []
+    for stack, weight in stacks:
+        functions = [function for function, _ in places(stack)]
+        at = next((at for at, name in enumerate(functions) if re.fullmatch(r"turn_\d+", name)), None)
+        if at is not None:
+            last = stack[-1]
+            is_state = last.kind is FrameKind.MARKER and last.function in State.__members__
+            state = State[last.function] if is_state else None
+            seen.append(
+                Seen(int(functions[at].removeprefix("turn_")), "".join(functions[at + 1 : at + 2]), state, weight)
+            )
+    if not seen:
         raise PeerFailedError("it recorded nothing of the thread that waits")
-    return {function: weight / whole for function, weight in seen.items()}
+    return seen
 
 
-def shares_true(turns: Sequence[tuple[str, float, float]], begin: float, end: float) -> dict[str, float]:
-    """The same between two moments, as the thread has noted it."""
+def whole_turns(seen: Sequence[Seen]) -> range:
+    """The turns that the recorder was there for from begin to end: all but the first and the last that it saw.
+
+    PeerFailedError: they are few, so that some function may have none.
+    """
+    turns = {each.turn for each in seen}
+    whole = range(min(turns) + 1, max(turns))
+    if len(whole) < MIN_TURNS:
+        raise PeerFailedError(f"it was there for {len(whole)} turns")
+    return whole
+
+
+def shares_seen(seen: Sequence[Seen], whole: range) -> dict[str, float]:
+    """Of the time of these turns, by function."""
     sums = dict.fromkeys(STATES, 0.0)
-    for function, since, until in turns:
+    for each in seen:
+        if each.turn in whole and each.function in sums:
+            sums[each.function] += each.weight
+    of_all = _weight_of(seen, whole)
+    return {function: weight / of_all for function, weight in sums.items()}
+
+
+def shares_true(turns: Turns, whole: range) -> dict[str, float]:
+    """The same, as the thread has noted it."""
+    sums = dict.fromkeys(STATES, 0.0)
+    for function, begin, end in _of(turns, whole):
         if function in sums:
-            sums[function] += max(0.0, min(until, end) - max(since, begin))
-    return {function: seconds / (end - begin) for function, seconds in sums.items()}
+            sums[function] += end - begin
+    return {function: seconds / _seconds_of(turns, whole) for function, seconds in sums.items()}
 
 
 def errors_of(seen: Mapping[str, float], true: Mapping[str, float]) -> dict[str, float]:
@@ -97,38 +141,35 @@ def errors_of(seen: Mapping[str, float], true: Mapping[str, float]) -> dict[str,
     return {function: seen[function] / true[function] - 1 for function in true}
 
 
-def told_right(stacks: Sequence[tuple[Stack, float]]) -> float | None:
+def told_right(seen: Sequence[Seen]) -> float | None:
     """Of the time in these functions and not on a CPU, the part that is told with its cause. None: no cause is told."""
     right = whole = 0.0
-    for function, state, weight in _of_thread(stacks):
-        if state is None:
+    for each in seen:
+        if each.state is None:
             return None
-        if function in STATES and state not in ON_CPU:
-            whole += weight
-            right += weight * (state in STATES[function])
+        if each.function in STATES and each.state not in ON_CPU:
+            whole += each.weight
+            right += each.weight * (each.state in STATES[each.function])
     return right / whole if whole else None
 
 
-def gil_error(
-    stacks: Sequence[tuple[Stack, float]], turns: Sequence[tuple[str, float, float]], begin: float, end: float
-) -> float | None:
+def gil_error(seen: Sequence[Seen], turns: Turns, whole: range) -> float | None:
     """How far off the time is that is told as waiting for the GIL, as a part of itself."""
-    of_thread = [each for each in _of_thread(stacks) if each[1] is not None]
-    if not of_thread:
+    if any(each.state is None for each in seen):
         return None
     # Once it may have the GIL it has to get a CPU, which its clock counts as waiting.
-    told = sum(weight for function, state, weight in of_thread if function == "waits_for_gil" and state in AFTER_NAP)
-    seen = told / sum(weight for _, _, weight in of_thread)
-    waits = [("waits_for_gil", since + NAP_S, until) for name, since, until in turns if name == "waits_for_gil"]
-    return seen / shares_true(waits, begin, end)["waits_for_gil"] - 1
+    waits = [each for each in seen if each.function == "waits_for_gil" and each.state in AFTER_NAP]
+    true = [end - begin - NAP_S for function, begin, end in _of(turns, whole) if function == "waits_for_gil"]
+    return _weight_of(waits, whole) / _weight_of(seen, whole) / (sum(true) / _seconds_of(turns, whole)) - 1
 
 
-def _of_thread(stacks: Sequence[tuple[Stack, float]]) -> Iterator[tuple[str, State | None, float]]:
-    """Of the thread that waits: function, state where it is told, weight."""
-    for stack, weight in stacks:
-        functions = [function for function, _ in places(stack)]
-        if "works" in functions:
-            last = stack[-1]
-            is_state = last.kind is FrameKind.MARKER and last.function in State.__members__
-            inside = functions[functions.index("works") + 1 :]
-            yield inside[0] if inside else "", State[last.function] if is_state else None, weight
+def _weight_of(seen: Sequence[Seen], whole: range) -> float:
+    return sum(each.weight for each in seen if each.turn in whole)
+
+
+def _of(turns: Turns, whole: range) -> Turns:
+    return turns[whole.start : whole.stop]
+
+
+def _seconds_of(turns: Turns, whole: range) -> float:
+    return sum(end - begin for _, begin, end in _of(turns, whole))

@@ -1,7 +1,8 @@
 """A thread that waits in turns, in a function each: waits.py
 
 It sleeps, reads a pipe, waits for a lock, waits for the GIL, and computes. What has had the least time so far has the
-next turn, of 5 to 40 ms, drawn by chance, so that the parts are equal over every stretch of a second or more. The last
+next turn, of 5 to 40 ms, drawn by chance, so that the parts are equal over every stretch of a second or more. Each turn
+has a function of its own above, turn_0, turn_1 and so on, so that a recording tells which ones it has seen. The last
 line on stdout, once stdin ends, is {"turns": [[function, begin, end], ...]} by CLOCK_MONOTONIC in seconds, as that
 thread notes them.
 """
@@ -16,6 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from types import FunctionType
 
 NAP_S = 0.002  # until the GIL is taken by another
 usleep = ctypes.PyDLL(None).usleep  # it does not let go of the GIL
@@ -83,18 +85,28 @@ def prepare(function: Callable[[], None]) -> None:
         asked["hold_gil"].release()
 
 
+def turn(function: Callable[[], None]) -> None:
+    function()
+
+
+def named(name: str) -> FunctionType:
+    return FunctionType(turn.__code__.replace(co_name=name, co_qualname=name), globals())
+
+
 FUNCTIONS = (waits_for_sleep, waits_for_pipe, waits_for_lock, waits_for_gil, computes)
 
 
 def works() -> None:
     global turn_s
     used = dict.fromkeys(FUNCTIONS, 0.0)
+    kept = []  # a recorder may know code by its address
     while True:
         function = min(FUNCTIONS, key=used.__getitem__)
         turn_s = random.uniform(0.005, 0.04)
+        kept.append(named(f"turn_{len(turns)}"))
         prepare(function)
         begin = time.monotonic()
-        function()
+        kept[-1](function)
         end = time.monotonic()
         used[function] += end - begin
         turns.append((function.__name__, begin, end))

@@ -9,71 +9,97 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from benchmarks.asked import off_by
-from benchmarks.blocked import errors_of, gil_error, shares_seen, shares_true, told_right
+from benchmarks.blocked import errors_of, gil_error, seen_of, shares_seen, shares_true, told_right, whole_turns
 from benchmarks.dumpers import NATIVE, OTHER, PYTHON, Place, plain
 from benchmarks.peers import PeerFailedError, Stack
 from benchmarks.scalene import percents
 from benchmarks.stacks import compare
 from weft.sample import Frame, FrameKind, State
 
-# A second of four waits, as the thread has noted them, and half a second at work.
+# Ten times a second of four waits and half a second at work, as the thread has noted them.
 TURNS = [
-    ("waits_for_sleep", 10.0, 10.3),
-    ("waits_for_pipe", 10.3, 10.5),
-    ("waits_for_lock", 10.5, 10.6),
-    ("waits_for_gil", 10.6, 11.002),
-    ("computes", 11.002, 11.5),
+    (function, second + begin, second + end)
+    for second in range(10)
+    for function, begin, end in (
+        ("waits_for_sleep", 0.0, 0.3),
+        ("waits_for_pipe", 0.3, 0.5),
+        ("waits_for_lock", 0.5, 0.6),
+        ("waits_for_gil", 0.6, 1.002),
+        ("computes", 1.002, 1.5),
+    )
 ]
+WHOLE = range(5, 45)
 
 
-def seen(function: str, weight: float, *states: State) -> tuple[Stack, float]:
+def seen(turn: int, function: str, weight: float, *states: State) -> tuple[Stack, float]:
     """A stack in one of the functions, with the states that a recorder has told of it."""
-    frames = [Frame(FrameKind.PYTHON, name, "waits.py", 1) for name in ("run", "works", function)]
+    frames = [Frame(FrameKind.PYTHON, name, "waits.py", 1) for name in ("works", f"turn_{turn}", function)]
     marks = [Frame(FrameKind.MARKER, state.name, "", 0) for state in states]
     return (*frames, *marks), weight
 
 
+def right(first: int) -> list[tuple[Stack, float]]:
+    """What a recorder should see of five turns."""
+    return [
+        seen(first, "waits_for_sleep", 0.3, State.SLEEPING),
+        seen(first + 1, "waits_for_pipe", 0.2, State.IO),
+        seen(first + 2, "waits_for_lock", 0.1, State.LOCK),
+        seen(first + 3, "waits_for_gil", 0.002, State.SLEEPING),
+        seen(first + 3, "waits_for_gil", 0.4, State.GIL),
+        seen(first + 4, "computes", 0.498, State.RUNNING),
+    ]
+
+
+# It began late in a turn and ended early in another.
 RIGHT = [
-    seen("waits_for_sleep", 0.3, State.SLEEPING),
-    seen("waits_for_pipe", 0.2, State.IO),
-    seen("waits_for_lock", 0.1, State.LOCK),
-    seen("waits_for_gil", 0.002, State.SLEEPING),
-    seen("waits_for_gil", 0.4, State.GIL),
-    seen("computes", 0.498, State.RUNNING),
+    seen(4, "computes", 0.01, State.RUNNING),
+    *(part for first in range(5, 45, 5) for part in right(first)),
+    seen(45, "waits_for_sleep", 0.01, State.SLEEPING),
     ((Frame(FrameKind.PYTHON, "holds", "waits.py", 1),), 9.0),  # another thread
 ]
 
 
+def but(which: str, *others: State, weight: float = 1.0) -> list[tuple[Stack, float]]:
+    """The same, but one function, for so much of its time, in other states."""
+    marks = tuple(Frame(FrameKind.MARKER, state.name, "", 0) for state in others)
+    return [
+        ((*stack[:3], *marks), weight * seconds)
+        if any(frame.function == which for frame in stack)
+        else (stack, seconds)
+        for stack, seconds in RIGHT
+    ]
+
+
 def test_blocked_time() -> None:
     """GIVEN a recording that is right THEN it has no error; GIVEN one that sees a wait twice THEN that is its error."""
-    true = shares_true(TURNS, 10.0, 11.5)
-    assert errors_of(shares_seen(RIGHT), true) == pytest.approx(dict.fromkeys(true, 0.0))
-    twice = [*RIGHT[:2], *RIGHT[2:3] * 2, *RIGHT[3:5], seen("computes", 0.398, State.RUNNING)]
-    errors = errors_of(shares_seen(twice), true)
-    assert errors.pop("waits_for_lock") == pytest.approx(1)
-    assert errors == pytest.approx(dict.fromkeys(errors, 0.0))
+    assert whole_turns(seen_of(RIGHT)) == WHOLE
+    true = shares_true(TURNS, WHOLE)
+    assert true["waits_for_gil"] == pytest.approx(0.402 / 1.5)
+    assert errors_of(shares_seen(seen_of(RIGHT), WHOLE), true) == pytest.approx(dict.fromkeys(true, 0.0))
+    twice = seen_of(but("waits_for_lock", State.LOCK, weight=2.0))
+    errors = errors_of(shares_seen(twice, WHOLE), true)
+    assert errors.pop("waits_for_lock") == pytest.approx(2 * 1.5 / 1.6 - 1)
+    assert errors == pytest.approx(dict.fromkeys(errors, 1.5 / 1.6 - 1))
+
+
+def test_what_saw_little_of_waits_is_not_judged() -> None:
+    """GIVEN a recording of another thread alone, or of few turns THEN it is told so."""
     with pytest.raises(PeerFailedError, match="nothing of the thread"):
-        shares_seen(RIGHT[-1:])
-
-
-def test_a_window_cuts_waits() -> None:
-    """GIVEN a recording that began and ended within waits THEN what was before and after it does not count."""
-    assert shares_true(TURNS, 10.2, 10.4) == pytest.approx(
-        {"waits_for_sleep": 0.5, "waits_for_pipe": 0.5, "waits_for_lock": 0, "waits_for_gil": 0}
-    )
+        seen_of(RIGHT[-1:])
+    with pytest.raises(PeerFailedError, match="there for 4 turns"):
+        whole_turns(seen_of(RIGHT[:7]))
 
 
 def test_causes() -> None:
     """GIVEN a wait for a lock that is told as one for the GIL THEN its part is wrong, and no more."""
-    assert told_right(RIGHT) == pytest.approx(1)
-    assert gil_error(RIGHT, TURNS, 10.0, 11.5) == pytest.approx(0)
-    wrong = [*RIGHT[:2], seen("waits_for_lock", 0.1, State.GIL), *RIGHT[3:]]
-    assert told_right(wrong) == pytest.approx(1 - 0.1 / 1.002)
-    asleep = [*RIGHT[:4], seen("waits_for_gil", 0.4, State.SLEEPING), *RIGHT[5:]]
-    assert gil_error(asleep, TURNS, 10.0, 11.5) == pytest.approx(-1)
-    untold = [seen("waits_for_lock", 0.1), seen("computes", 0.4)]
+    assert told_right(seen_of(RIGHT)) == pytest.approx(1)
+    assert gil_error(seen_of(RIGHT), TURNS, WHOLE) == pytest.approx(0)
+    assert told_right(seen_of(but("waits_for_lock", State.GIL))) == pytest.approx(1 - 8 * 0.1 / (8 * 1.002 + 0.01))
+    asleep = seen_of(but("waits_for_gil", State.SLEEPING))
+    assert gil_error(asleep, TURNS, WHOLE) == pytest.approx(-1)
+    untold = seen_of(but("waits_for_lock"))
     assert told_right(untold) is None
-    assert gil_error(untold, TURNS, 10.0, 11.5) is None
+    assert gil_error(untold, TURNS, WHOLE) is None
 
 
 def test_bytes() -> None:
