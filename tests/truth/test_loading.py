@@ -44,7 +44,7 @@ def interleaving(frames: tuple[Frame, ...]) -> list[str]:
     ids=lambda python: python.name,
 )
 def test_sampled_at_once(python: Interpreter, start_target: StartTarget, libraries: Path, tmp_path: Path) -> None:
-    """GIVEN stacks through libraries of which one more is loaded every 3 ms THEN they are whole, and in order."""
+    """GIVEN stacks through libraries, one more of which is loaded each 3 ms of CPU THEN they are whole, in order."""
     target = start_target(python, "loads.py", libraries, DEPTH, ROUNDS)
     threading.Timer(1, lambda: target.process.stdin and target.process.stdin.close()).start()
     path = record(target.pid, tmp_path, rate_hz=1000, seconds=30)
