@@ -82,7 +82,8 @@ class PythonReader {
     }
 
     // The stacks of thread states (address, interpreter, pthread), which belong to one thread, innermost first, laid into
-    // its native stack: ([(kind, ...)] innermost first, the native stack's loss). What follows the kind is
+    // its native stack: ([(kind, ...)] innermost first, the native stack's loss, whether that tells that there are Python
+    // frames, and none were found). What follows the kind is
     //   0  index of the Python frame, in the stacks put together
     //   1  module, address in it, proof, by frame pointer
     //   2  loss
@@ -116,7 +117,7 @@ class PythonReader {
                 case WovenFrame::Kind::kMarker: frames.append(nb::make_tuple(kind, kLossNames[frame.index])); break;
             }
         }
-        return nb::make_tuple(frames, kLossNames[static_cast<std::size_t>(loss)]);
+        return nb::make_tuple(frames, kLossNames[static_cast<std::size_t>(loss)], woven.lacks_python);
     }
 
     // Code objects that stacks since the last call have named for the first time.

@@ -101,6 +101,10 @@ void Sampler::complete_late(SampledProcess& process, bool give_up) {
         stack_ = std::move(late.python);
         kernel_ = std::move(late.kernel);
         process.weaver->weave(stack_, native_, process.code, stack_copy_, woven_);
+        if (woven_.lacks_python && stack_.loss == Loss::kNone) {
+            stack_.loss = Loss::kBetween;
+            late.root = mark_as_cut(process);
+        }
         account_native(process);
         make_keys();
         stacks_.tell_anew(late.stack, keys_, late.root);

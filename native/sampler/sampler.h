@@ -200,6 +200,7 @@ class Sampler {
     std::uint32_t intern(SampledThread& thread);
     void make_keys();
     void account_kernel(SampledProcess& process);
+    std::uint32_t mark_as_cut(SampledProcess& process);
     void account_native(SampledProcess& process);
     void note_kernel(const KernelChain& chain);
     void note_kernel(const std::vector<std::string>& functions);

@@ -220,6 +220,9 @@ Sampler::Look Sampler::look_at(SampledThread& thread, const ThreadPosition& posi
     }
     Memory& own = process.memory;
     weave(thread, position.registers, then ? *then : own, sample);
+    if (options_.native && woven_.lacks_python && stack.loss == Loss::kNone) {
+        stack.loss = Loss::kBetween;
+    }
     // A stack of which nothing could be read is no stack; the rest is kept and marked.
     look.taken = stack.loss == Loss::kNone || !stack.frames.empty() || !native_.frames.empty();
     look.loss = stack.loss;

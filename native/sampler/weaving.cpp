@@ -42,9 +42,7 @@ std::uint32_t Sampler::intern(SampledThread& thread) {
     std::uint32_t root = 0;
     if (stack_.loss != Loss::kNone) {
         ++account.stacks_truncated;
-        process.losses.add(stack_.loss, 1, 0);
-        const FrameKey marker = FrameKey::missing(stack_.loss, false);
-        root = stacks_.intern({&marker, 1}, 0);
+        root = mark_as_cut(process);
     } else {
         ++account.stacks_whole;
     }
@@ -75,6 +73,13 @@ std::uint32_t Sampler::intern(SampledThread& thread) {
         tell(process, Event::Kind::kCodesForgotten, below);
     }
     return stack;
+}
+
+// The root of a stack that lacks Python frames, which says so.
+std::uint32_t Sampler::mark_as_cut(SampledProcess& process) {
+    process.losses.add(stack_.loss, 1, 0);
+    const FrameKey marker = FrameKey::missing(stack_.loss, false);
+    return stacks_.intern({&marker, 1}, 0);
 }
 
 void Sampler::note_kernel(const KernelChain& chain) {

@@ -54,6 +54,7 @@ void Weaver::weave(const PythonStack& python, NativeStack& native, CodeMap& code
     lay(python, native, woven);
     const auto proven = std::ranges::find(seams_.rbegin(), seams_.rend(), Proof::kProven, &Seam::proof);
     const std::size_t confirmed = proven == seams_.rend() ? 0 : proven->native;
+    woven.lacks_python = lacks_frames(python, native);
     woven.unconfirmed = static_cast<std::uint64_t>(
         std::ranges::count(std::span(native.frames).subspan(confirmed), true, &NativeFrame::by_frame_pointer));
 }
@@ -96,6 +97,9 @@ void Weaver::pair_by_address(NativeStack& native, std::uint32_t next) {
         const auto skipped = std::ranges::lower_bound(passed, activations_.end(), at) - passed;
         const bool skips = skipped > (seams_.empty() ? 1 : 0);
         seams_.push_back({at, expected && !skips ? Proof::kProven : Proof::kOpen});
+        if (seams_.back().proof == Proof::kProven && !native.frames[at].place.eval_loop) {
+            site_of(native.frames[at]) = native.frames[at].place.address;
+        }
         next = at + 1;
     }
 }
@@ -263,6 +267,20 @@ void Weaver::pair_by_count() {
     for (std::size_t i = seams_.size(); i < segments; ++i) {
         seams_.push_back({activations_[i + more], Proof::kCounted});
     }
+}
+
+// Whether an activation has called something, which only one with a frame does, and yet there are no frames: what leads to them
+// is wrong, or they are those of the greenlet that starts this one.
+bool Weaver::lacks_frames(const PythonStack& python, const NativeStack& native) {
+    return python.frames.empty() && segments_.empty() &&
+           std::ranges::any_of(native.frames, [&](const NativeFrame& frame) {
+               const CodeMap::Place& place = frame.place;
+               return frame.is_return && (place.eval_loop || (place.address != 0 && site_of(frame) == place.address));
+           });
+}
+
+Address& Weaver::site_of(const NativeFrame& frame) {
+    return sites_[(frame.place.address ^ frame.place.module) % sites_.size()];
 }
 
 void Weaver::lay(const PythonStack& python, const NativeStack& native, WovenStack& woven) const {

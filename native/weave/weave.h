@@ -42,6 +42,7 @@ struct WovenStack {
     std::array<std::uint64_t, kProofs> seams{};  // how many of each proof
     std::uint64_t gaps = 0;                      // in the native stack, but for what is missing at its end
     std::uint64_t unconfirmed = 0;               // steps by frame pointer, and no proven seam behind them
+    bool lacks_python = false;                   // native frames tell that there are Python frames, and none were found
 };
 
 // Weaves the stacks of one process, and learns where its interpreter keeps its anchors.
@@ -76,6 +77,8 @@ class Weaver {
     void find_segments(const PythonStack& python, const NativeStack& native, StackCopy& words);
     bool is_learned(Address distance, const CodeMap::Place& place);
     bool is_held(Address pointer, const NativeFrame& frame, StackCopy& words);
+    bool lacks_frames(const PythonStack& python, const NativeStack& native);
+    Address& site_of(const NativeFrame& frame);
     void lay(const PythonStack& python, const NativeStack& native, WovenStack& woven) const;
 
     const Layout layout_;
@@ -88,6 +91,8 @@ class Weaver {
         CodeMap::Place place;
     };
     std::vector<Distance> distances_;
+    std::array<Address, 1024>
+        sites_{};  // places in activations whose code no symbol tells to be the eval loop's: the last ones
     std::optional<Slot> slot_;
     std::vector<Segment> segments_;           // of the sample at hand
     std::vector<Segment> found_;              // kept for its memory

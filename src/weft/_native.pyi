@@ -78,9 +78,10 @@ class PythonReader:
         """Frames innermost first, a name of LOSSES, and the address of the innermost anchor or 0."""
     def weave(
         self, states: Sequence[tuple[int, int, int]], code: CodeMap, registers: RegisterSet
-    ) -> tuple[list[WovenRow], str]:
+    ) -> tuple[list[WovenRow], str, bool]:
         """The stacks of the thread states (address, interpreter, pthread) of one thread, innermost first, laid into its
-        native stack, innermost first. Then the native stack's loss."""
+        native stack, innermost first. Then the native stack's loss, and whether that stack tells that there are Python
+        frames, and none were found."""
     def codes(self) -> list[_Code]:
         """Code objects that stacks since the last call have named for the first time."""
 

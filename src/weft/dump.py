@@ -35,6 +35,7 @@ _ATTEMPTS = 5  # to read a thread that moves
 
 NO_LOSS = "none"  # the first of _native.LOSSES
 _NO_REGISTERS = "no-registers"  # another: where the thread stands is not known
+_BETWEEN = "between-frames"  # another: the interpreter was linking frames
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +222,9 @@ class _Reader:
         woven, native_loss = None, NO_LOSS
         if self._code:
             places = [(state.address, state.interpreter, state.pthread) for state, *_ in read]
-            woven, native_loss = self._native.weave(places, self._code.map, registers)
+            woven, native_loss, lacks_python = self._native.weave(places, self._code.map, registers)
+            if lacks_python:
+                losses.append(_BETWEEN)
             # A thread that moves may have another stack by now: then its Python frames are told alone.
             if sum(row[0] == _native.WOVEN_PYTHON for row in woven) != sum(len(frames) for _, frames, *_ in read):
                 woven, native_loss = None, _NO_REGISTERS

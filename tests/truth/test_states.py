@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from itertools import dropwhile
 from pathlib import Path
 
 import pytest
 from interpreters import Interpreter, all_interpreters
-from recordings import account_of, record, stacks_of
+from recordings import account_of, make_tables, record, stacks_of, woven_stacks_of
 from running import TARGETS, StartTarget
+from woven_calls import has_gap
 from zig import compile_with_zig
 
 from weft import Capture, Collector
-from weft.sample import State
+from weft.sample import FrameKind, State
 
 RATE_HZ = 1000
 SECONDS = 1
 SAMPLES = 400  # at least
+JUNK_LEGAL = ["<module>", "outer", "inner"]
+JUNK_PARTS = [JUNK_LEGAL[begin:end] for begin in range(4) for end in range(begin, 4)]
 NEWER = [interpreter for interpreter in all_interpreters() if interpreter.minor >= (3, 10)]
 ALL = [interpreter for interpreter in all_interpreters() if interpreter.minor >= (3, 6)]
 
@@ -110,3 +114,39 @@ def test_states_that_come_and_go(
     assert share_of(path, "called") > 0.99
     print(f"{interpreter.name}: {account['stacks_truncated']} of {account['samples_taken']} truncated")
     assert account["stacks_truncated"] <= 0.05 * account["samples_taken"]
+
+
+@pytest.mark.parametrize("collector", [Collector.PTRACE, Collector.BPF])
+def test_a_state_that_is_junk(
+    interpreter: Interpreter,
+    start_target: StartTarget,
+    target_folder: Callable[[Interpreter], Path],
+    tmp_path: Path,
+    collector: Collector,
+) -> None:
+    """GIVEN a thread that overwrites its own thread state, most of the time THEN stacks that are whole are true, others
+    say that they are not, and what they tell is true.
+
+    Where no symbol tells what the eval loop is, the first ones cannot know that they lack Python frames.
+    """
+    library = target_folder(interpreter) / "corrupts.so" if interpreter.chroot else tmp_path / "corrupts.so"
+    compile_with_zig(library, "-O1", "-shared", "-fPIC", TARGETS / "corrupts.c")
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")  # shown where the test fails
+    target = start_target(interpreter, "corrupts.py", interpreter.inside(library), seed)
+    make_tables(target.pid)
+    path = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, samples=SAMPLES, collector=collector)
+    assert target.process.poll() is None, "it has survived"
+    whole = cut = without = 0
+    for sampled in woven_stacks_of(path):
+        names = [frame.function for frame in sampled.frames if frame.kind is FrameKind.PYTHON]
+        if has_gap(sampled.frames):
+            assert names in JUNK_PARTS, sampled.frames
+            cut += sampled.ticks
+        else:
+            assert names == JUNK_LEGAL[: len(names)], sampled.frames
+            whole += sampled.ticks if names == JUNK_LEGAL else 0
+            without += sampled.ticks if not names else 0
+    print(f"{interpreter.name} {collector.value}: {whole} whole, {cut} cut, {without} without Python")
+    assert whole > 20
+    assert without <= (10 if interpreter.stripped else 0)
