@@ -5,7 +5,6 @@ A target can name any file. Only what it may read itself is taken along, and no 
 
 from __future__ import annotations
 
-import ctypes
 import io
 import os
 import stat
@@ -16,20 +15,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from weft.capture import MAX_SOURCE_BYTES, Source
+from weft.target.opening import NotAFileError, open_file_within
 
 _MAX_FILES: Final = 2_000
 _MAX_BYTES: Final = 32 << 20  # of all texts
 _MAX_PROCESSES: Final = 64  # whose folders are kept open
 _FOLDER: Final = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
-_OPENAT2: Final = 437  # on every architecture; asm-generic/unistd.h
-_NO_MAGIC_LINKS, _IN_ROOT = 0x02, 0x10  # RESOLVE_* of linux/openat2.h
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-class _OpenHow(ctypes.Structure):
-    """struct open_how of linux/openat2.h."""
-
-    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +82,13 @@ class SourceBook:
 
     def _read(self, place: _Place, file: str) -> Source:
         try:
-            fd = _open_within(place.root if file.startswith("/") else place.folder, file)
+            fd = open_file_within(place.root if file.startswith("/") else place.folder, file)
+        except NotAFileError:
+            return Source(file, None, NotAFileError.REASON)
         except (OSError, ValueError) as error:
             return Source(file, None, f"cannot be opened: {getattr(error, 'strerror', None) or error}")
         try:
             status = os.fstat(fd)
-            if not stat.S_ISREG(status.st_mode):
-                return Source(file, None, "is no regular file")
             if not _may_read(place, status):
                 return Source(file, None, "the program itself may not read it")
             data = _read_all(fd)
@@ -128,20 +119,6 @@ def _place_of(pid: int) -> _Place | None:
     except OSError:
         os.close(root)
         return None
-
-
-def _open_within(folder: int, path: str) -> int:
-    """Open a file beneath a folder that is taken for the root, whatever links there are. OSError, ValueError."""
-    name = os.fsencode(path)
-    if b"\0" in name:
-        raise ValueError("its name holds a zero byte")
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-    how = _OpenHow(flags, 0, _IN_ROOT | _NO_MAGIC_LINKS)
-    fd = int(_libc.syscall(_OPENAT2, folder, name, ctypes.byref(how), ctypes.c_size_t(ctypes.sizeof(how))))
-    if fd < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    return fd
 
 
 def _read_all(fd: int) -> bytes:

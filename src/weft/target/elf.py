@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from weft.target.opening import open_file
+
 _ET_REL = 1
 _SHF_EXECINSTR = 4
 _SHT_NOBITS, _SHT_SYMTAB, _SHT_DYNSYM = 8, 2, 11
@@ -108,7 +110,7 @@ class ElfFile:
     def __init__(self, path: str) -> None:
         """Open it. OSError or ElfError if that cannot be."""
         self.path = path
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        self._fd = open_file(path)
         try:
             self.header = self.read(0, 64)
             check_header(self.header)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from weft.errors import MemoryReadError
@@ -33,18 +34,10 @@ def open_module(pid: int, image: Image) -> ElfFile | None:
             file = ElfFile(way)
         except (OSError, ElfError):
             continue
-        if is_same(file, image) and (image.build_id is not None or has_inode(way, first.inode)):
+        if is_same(file, image) and (image.build_id is not None or os.fstat(file.fileno()).st_ino == first.inode):
             return file
         file.close()
     return None
-
-
-def has_inode(path: str, inode: int) -> bool:
-    """Whether a file is there, and has this inode."""
-    try:
-        return Path(path).stat().st_ino == inode
-    except OSError:
-        return False
 
 
 def is_same(file: ElfFile, image: Image) -> bool:

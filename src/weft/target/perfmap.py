@@ -7,7 +7,6 @@ tell their forms. The process writes them, and others may: nothing in them is tr
 from __future__ import annotations
 
 import os
-import stat
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from weft.errors import TargetError
+from weft.target.opening import open_file
 from weft.target.process import Process
 
 Function = tuple[int, int, bytes]  # address, end, name
@@ -50,9 +50,8 @@ class _Growing:
 
     def _open(self, path: str) -> int | None:
         with suppress(OSError):
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
-            status = os.fstat(fd)
-            if stat.S_ISREG(status.st_mode) and status.st_uid in (0, self._owner):
+            fd = open_file(path, follows_link=False)
+            if os.fstat(fd).st_uid in (0, self._owner):
                 return fd
             os.close(fd)
         return None

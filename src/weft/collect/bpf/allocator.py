@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import struct
 from collections.abc import Iterator
@@ -189,7 +190,7 @@ def _open(pid: int, mapping: Mapping) -> ElfFile:
     with suppress(OSError):
         return ElfFile(link)
     file = ElfFile(f"/proc/{pid}/root{mapping.path}")
-    if Path(file.own_path).stat().st_ino != mapping.inode:
+    if os.fstat(file.fileno()).st_ino != mapping.inode:
         file.close()
         raise ElfError("it has been replaced; the kernel tells the old one to root only")
     return file
