@@ -97,9 +97,8 @@ def seen_of(stacks: Sequence[tuple[Stack, float]]) -> list[Seen]:
             last = stack[-1]
             is_state = last.kind is FrameKind.MARKER and last.function in State.__members__
             state = State[last.function] if is_state else None
-            seen.append(
-                Seen(int(functions[at].removeprefix("turn_")), "".join(functions[at + 1 : at + 2]), state, weight)
-            )
+            function = functions[at + 1] if at + 1 < len(functions) else ""
+            seen.append(Seen(int(functions[at].removeprefix("turn_")), function, state, weight))
     if not seen:
         raise PeerFailedError("it recorded nothing of the thread that waits")
     return seen
@@ -130,7 +129,7 @@ def shares_seen(seen: Sequence[Seen], whole: range) -> dict[str, float]:
 def shares_true(turns: Turns, whole: range) -> dict[str, float]:
     """The same, as the thread has noted it."""
     sums = dict.fromkeys(STATES, 0.0)
-    for function, begin, end in _of(turns, whole):
+    for function, begin, end in _within(turns, whole):
         if function in sums:
             sums[function] += end - begin
     return {function: seconds / _seconds_of(turns, whole) for function, seconds in sums.items()}
@@ -159,7 +158,7 @@ def gil_error(seen: Sequence[Seen], turns: Turns, whole: range) -> float | None:
         return None
     # Once it may have the GIL it has to get a CPU, which its clock counts as waiting.
     waits = [each for each in seen if each.function == "waits_for_gil" and each.state in AFTER_NAP]
-    true = [end - begin - NAP_S for function, begin, end in _of(turns, whole) if function == "waits_for_gil"]
+    true = [end - begin - NAP_S for function, begin, end in _within(turns, whole) if function == "waits_for_gil"]
     return _weight_of(waits, whole) / _weight_of(seen, whole) / (sum(true) / _seconds_of(turns, whole)) - 1
 
 
@@ -167,9 +166,9 @@ def _weight_of(seen: Sequence[Seen], whole: range) -> float:
     return sum(each.weight for each in seen if each.turn in whole)
 
 
-def _of(turns: Turns, whole: range) -> Turns:
+def _within(turns: Turns, whole: range) -> Turns:
     return turns[whole.start : whole.stop]
 
 
 def _seconds_of(turns: Turns, whole: range) -> float:
-    return sum(end - begin for _, begin, end in _of(turns, whole))
+    return sum(end - begin for _, begin, end in _within(turns, whole))

@@ -12,7 +12,8 @@ from zlib import crc32
 
 import pytest
 from interpreters import CACHE, Interpreter, all_interpreters, missing
-from running import TARGETS, StartTarget, Target, target_env
+from running import TARGETS, CompileLibrary, StartTarget, Target, target_env
+from zig import compile_with_zig
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -138,6 +139,18 @@ def packages(
     if not inside.exists():
         shutil.copytree(folder, inside)
     return inside
+
+
+@pytest.fixture
+def compile_library(target_folder: Callable[[Interpreter], Path], tmp_path: Path) -> CompileLibrary:
+    """Compile C of tests/targets to a library that the interpreter sees: `compile_library(interpreter, source)`."""
+
+    def compile_it(interpreter: Interpreter, source: str, *flags: str) -> Path:
+        folder = target_folder(interpreter) if interpreter.chroot else tmp_path
+        output = folder / Path(source).with_suffix(".so")
+        return compile_with_zig(output, "-O1", "-shared", "-fPIC", TARGETS / source, *flags)
+
+    return compile_it
 
 
 @pytest.fixture

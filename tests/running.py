@@ -74,6 +74,7 @@ class Target:
 
 
 StartTarget = Callable[..., Target]
+CompileLibrary = Callable[..., Path]
 
 
 def target_env() -> dict[str, str]:

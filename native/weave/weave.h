@@ -91,8 +91,8 @@ class Weaver {
         CodeMap::Place place;
     };
     std::vector<Distance> distances_;
-    std::array<Address, 1024>
-        sites_{};  // places in activations whose code no symbol tells to be the eval loop's: the last ones
+    // By their hash, the last places in activations of proven seams whose code no symbol tells to be the eval loop's.
+    std::array<Address, 1024> sites_{};
     std::optional<Slot> slot_;
     std::vector<Segment> segments_;           // of the sample at hand
     std::vector<Segment> found_;              // kept for its memory

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from interpreters import Interpreter
 from recordings import losses_of, record, woven_stacks_of
-from running import TARGETS, StartTarget
-from zig import compile_with_zig
+from running import CompileLibrary, StartTarget
 
 from weft import Capture, Collector
 from weft.sample import FrameKind
@@ -23,13 +21,12 @@ LEGAL = (["main", "works"], ["main", "works", "step"])
 def test_of_whom_they_are(
     interpreter: Interpreter,
     start_target: StartTarget,
-    target_folder: Callable[[Interpreter], Path],
+    compile_library: CompileLibrary,
     tmp_path: Path,
     collector: Collector,
 ) -> None:
     """GIVEN a thread that runs on while those that it has made do not begin THEN its stacks are its own, and whole."""
-    folder = target_folder(interpreter) if interpreter.chroot else tmp_path
-    library = compile_with_zig(folder / "newborn.so", "-O1", "-shared", "-fPIC", TARGETS / "newborn.c", "-ldl")
+    library = compile_library(interpreter, "newborn.c", "-ldl")
     target = start_target(interpreter, "newborn.py", NEWBORN, env={"LD_PRELOAD": interpreter.inside(library)})
     capture = record(target.pid, tmp_path, rate_hz=1000, seconds=1, samples=SAMPLES, collector=collector)
     assert len(list(Path(f"/proc/{target.pid}/task").iterdir())) == 1 + NEWBORN  # none has begun

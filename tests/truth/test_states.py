@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import dropwhile
 from pathlib import Path
 
 import pytest
 from interpreters import Interpreter, all_interpreters
 from recordings import account_of, make_tables, record, stacks_of, woven_stacks_of
-from running import TARGETS, StartTarget
+from running import CompileLibrary, StartTarget
 from woven_calls import has_gap
-from zig import compile_with_zig
 
 from weft import Capture, Collector
 from weft.sample import FrameKind, State
@@ -102,12 +101,11 @@ def test_one_of_many_threads(interpreter: Interpreter, start_target: StartTarget
 
 
 def test_states_that_come_and_go(
-    interpreter: Interpreter, start_target: StartTarget, target_folder: Callable[[Interpreter], Path], tmp_path: Path
+    interpreter: Interpreter, start_target: StartTarget, compile_library: CompileLibrary, tmp_path: Path
 ) -> None:
     """GIVEN a thread that Python did not make, and that gets a new thread state whenever it calls Python THEN its
     stacks are of the thread state that it has."""
-    library = target_folder(interpreter) / "foreign.so" if interpreter.chroot else tmp_path / "foreign.so"
-    compile_with_zig(library, "-O1", "-shared", "-fPIC", TARGETS / "foreign.c")
+    library = compile_library(interpreter, "foreign.c")
     target = start_target(interpreter, "foreign.py", interpreter.inside(library))
     path = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, samples=SAMPLES, collector=Collector.BPF)
     account = account_of(path)
@@ -120,7 +118,7 @@ def test_states_that_come_and_go(
 def test_a_state_that_is_junk(
     interpreter: Interpreter,
     start_target: StartTarget,
-    target_folder: Callable[[Interpreter], Path],
+    compile_library: CompileLibrary,
     tmp_path: Path,
     collector: Collector,
 ) -> None:
@@ -129,8 +127,7 @@ def test_a_state_that_is_junk(
 
     Where no symbol tells what the eval loop is, the first ones cannot know that they lack Python frames.
     """
-    library = target_folder(interpreter) / "corrupts.so" if interpreter.chroot else tmp_path / "corrupts.so"
-    compile_with_zig(library, "-O1", "-shared", "-fPIC", TARGETS / "corrupts.c")
+    library = compile_library(interpreter, "corrupts.c")
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")  # shown where the test fails
     target = start_target(interpreter, "corrupts.py", interpreter.inside(library), seed)
@@ -147,6 +144,8 @@ def test_a_state_that_is_junk(
             assert names == JUNK_LEGAL[: len(names)], sampled.frames
             whole += sampled.ticks if names == JUNK_LEGAL else 0
             without += sampled.ticks if not names else 0
-    print(f"{interpreter.name} {collector.value}: {whole} whole, {cut} cut, {without} without Python")
+    again = account_of(path)["stacks_retaken"]
+    print(f"{interpreter.name} {collector.value}: {whole} whole, {cut} cut, {again} again, {without} without Python")
     assert whole > 20
-    assert without <= (10 if interpreter.stripped else 0)
+    assert cut + again > 20, "it has met the junk"
+    assert without <= (10 if interpreter.stripped and interpreter.minor >= (3, 13) else 0)

@@ -268,7 +268,9 @@ class _Attempt:
             return 0
         assert self.layout.thread_cframe is not None
         cframe = _u64(state, self.layout.thread_cframe)
-        for before in range(_MAX_FRAMES if cframe else 0):  # 0: the thread has not begun
+        if not cframe:
+            return 0  # the thread has not begun
+        for before in range(_MAX_FRAMES):
             if 0 <= cframe - thread < _MAX_THREAD:
                 return before
             cframe = read_u64(self.memory, cframe + self.layout.cframe_previous)
