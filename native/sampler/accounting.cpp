@@ -12,8 +12,6 @@ namespace {
 // as a rule (standard deviation) where these are of 0.5 to 1.5, and by 2.7 where they are drawn without memory (drawn_tick_ns).
 constexpr std::uint64_t kOwedPeriods = 8;
 constexpr std::uint64_t kOwedTicks = 16;  // besides one for each CPU
-// For how long the wall clock's every tick looks at a thread that has blocked unseen.
-constexpr std::uint64_t kBlocksPeriods = 100;
 // A thread that is held for long (a stack of 100,000 frames) is left alone for so many times as long, so that it loses
 // a few percent of its time at most.
 constexpr std::uint64_t kLongHold = 1'000'000;  // ns
@@ -125,8 +123,10 @@ void Sampler::account_running(SampledThread& thread, std::uint64_t now_ns, const
     // What has been added since the last sample, and not by interrupts, or by a host that takes its CPU: these are in no account of
     // the thread, and add up to blocked time.
     const std::uint64_t unseen_ns = thread.timeline.unseen_blocked_ns(now_ns, look.stat);
-    if (unseen_ns > std::exchange(thread.unseen_blocked_ns, unseen_ns) + period_ns_ / 8 && !thread.ran_on) {
-        thread.blocks_until_ns = now_ns + kBlocksPeriods * period_ns_;
+    const bool blocked_unseen =
+        unseen_ns > std::exchange(thread.unseen_blocked_ns, unseen_ns) + period_ns_ / 8 && !thread.ran_on;
+    if (thread.timeline.standing() || blocked_unseen) {
+        look_for_blocks(thread, now_ns);
     }
     const std::uint64_t over = thread.timeline.add_running(now_ns, look.stat, stack, claim(thread, !look.moving));
     if (tells_switches() && thread.process.python) {

@@ -21,6 +21,8 @@ constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kMaxPause = 100 * kMillisecond;
 constexpr std::uint64_t kLongestRest = kSecond;  // between two looks at a thread that stands still
 constexpr std::uint64_t kRestPeriods = 8;
+// For how long the wall clock's every tick looks at a thread that has blocked.
+constexpr std::uint64_t kBlocksPeriods = 100;
 // From one tick of a clock to the next. The least is what a reader may need to get its CPU: until it has set the next period, the
 // clock goes on with the last one.
 constexpr std::uint64_t kLeastPeriod = kMillisecond / 10;
@@ -217,6 +219,19 @@ void Sampler::check_later(SampledThread& thread, std::uint64_t now_ns) {
         thread.next_check_ns = now_ns + kSecond;  // whether its ticks still come
     } else if (options_.mode == Mode::kWall && now_ns >= thread.blocks_until_ns) {
         thread.next_check_ns = now_ns + kRestPeriods * period_ns_;
+    }
+}
+
+// It has blocked since its last sample, and may soon again: from the next tick on it is looked at each time. Its ticks have no
+// part in the timer, which may have been set for when it stood still.
+void Sampler::look_for_blocks(SampledThread& thread, std::uint64_t now_ns) {
+    thread.blocks_until_ns = now_ns + kBlocksPeriods * period_ns_;
+    if (options_.mode != Mode::kWall) {
+        return;
+    }
+    thread.next_check_ns = std::min(thread.next_check_ns, now_ns + period_ns_);
+    if (deadline_ns_ > thread.next_check_ns) {
+        set_timer(thread.next_check_ns);
     }
 }
 

@@ -107,6 +107,7 @@ class Sampler {
     std::uint64_t patience_ns(const SampledThread& thread, const SchedStat& ticked, const SchedStat& now) const;
     bool has_left_anew(SampledThread& thread);
     void gil_tick(SampledProcess& process, std::uint64_t now_ns);
+    void look_for_blocks(SampledThread& thread, std::uint64_t now_ns);
     void check_later(SampledThread& thread, std::uint64_t now_ns);
     void give_clock(SampledThread& thread);
     bool open_clock(SampledThread& thread);

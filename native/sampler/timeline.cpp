@@ -79,10 +79,14 @@ Timeline::Claimed Timeline::claim_cpu(std::uint64_t now_ns, const SchedStat& sta
 
 std::uint64_t Timeline::add_running(std::uint64_t now_ns, const SchedStat& stat, std::uint32_t stack,
                                     const Claim& claim) {
-    const std::uint64_t delay = std::max(stat.delay_ns, delay_mark_) - delay_mark_;
     const Claimed claimed = claim_cpu(now_ns, stat, claim);
     std::uint64_t weight = claimed.ns;
-    if (mode_ == Mode::kWall && !switches_told_) {
+    const bool polled = mode_ == Mode::kWall && !switches_told_;
+    if (polled && standing_ && stat.switches == last_.switches + 1) {
+        add_wait_for_cpu(now_ns, stat);  // all of it was to come back from there
+    }
+    const std::uint64_t delay = std::max(stat.delay_ns, delay_mark_) - delay_mark_;
+    if (polled) {
         weight += delay;
         if (standing_) {
             // It stood until it ran: all blocked time since is the old stack's.
@@ -96,15 +100,24 @@ std::uint64_t Timeline::add_running(std::uint64_t now_ns, const SchedStat& stat,
     return claimed.over_ns;
 }
 
+// What it has waited for a CPU since it was seen to stand: to leave the stack that it stood in.
+void Timeline::add_wait_for_cpu(std::uint64_t at_ns, const SchedStat& stat) {
+    const std::uint64_t waited = std::max(stat.delay_ns, last_.delay_ns) - last_.delay_ns;
+    add_away(at_ns, waited, State::kRunnable, standing_->stack);
+    delay_mark_ += waited;
+}
+
 void Timeline::add_blocked(std::uint64_t now_ns, const SchedStat& stat, std::uint32_t stack, State state) {
-    const std::uint64_t total = blocked_total(now_ns, stat);
-    std::uint64_t rest = total - blocked_mark_;
+    std::uint64_t rest = blocked_total(now_ns, stat) - blocked_mark_;
     if (standing_) {
-        // The old stack stood until it was last seen; the time from then on is the new one's.
+        // It moved at any time since the old stack was last seen: half of that time is each stack's. All to one of them
+        // would favour those that follow long stays, which are looked at seldom.
         const std::uint64_t stood = std::min(rest, standing_->seen_ns - standing_->since_ns);
-        const std::uint64_t until = standing_->seen_ns;
-        end_standing(until, stood);
-        rest -= stood;
+        const std::uint64_t either = (rest - stood) / 2;
+        const std::uint64_t until = standing_->seen_ns + either;
+        add_wait_for_cpu(until, stat);
+        end_standing(until, stood + either);
+        rest -= stood + either;
     }
     last_ = stat;
     const std::uint64_t since = std::max(at_ns_, now_ns - std::min(rest, now_ns));
@@ -153,13 +166,18 @@ std::uint64_t Timeline::end(std::uint64_t now_ns) {
         end_standing(until, stood);
         blocked -= stood;
     }
+    end_short_stays(now_ns);
     return unseen + blocked;
 }
 
-std::uint64_t Timeline::end_told(std::uint64_t now_ns, std::uint64_t ran_ns) {
+void Timeline::end_short_stays(std::uint64_t now_ns) {
     for (const auto& [key, weight_ns] : std::exchange(short_stays_, {})) {
         append(now_ns, weight_ns, key.second, key.first);
     }
+}
+
+std::uint64_t Timeline::end_told(std::uint64_t now_ns, std::uint64_t ran_ns) {
+    end_short_stays(now_ns);
     stand_no_more();
     return std::max(ran_ns, cpu_mark_) - cpu_mark_;
 }

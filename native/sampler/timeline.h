@@ -2,7 +2,8 @@
 //
 // The kernel's own accounts say how long the thread was on a CPU, how long it waited for one, and so how long it was
 // blocked; samples only say in which stack. Each sample of a running thread stands for the CPU time (and the waiting for
-// a CPU) since the last such sample; a blocked thread's stack stands for the blocked time until it is seen to have moved.
+// a CPU) since the last such sample; a blocked thread's stack stands for the blocked time until it moved, which was half-way
+// between two looks, as far as is known, and for the waiting for a CPU with which it moved.
 //
 // Where the kernel tells of each switch (off_cpu.h), samples stand for the time on CPUs alone, and stays off the CPU come by
 // themselves, with their time.
@@ -112,6 +113,8 @@ class Timeline {
     Claimed claim_cpu(std::uint64_t now_ns, const SchedStat& stat, const Claim& claim);
     std::uint64_t blocked_total(std::uint64_t now_ns, const SchedStat& stat) const;
     void end_standing(std::uint64_t now_ns, std::uint64_t weight_ns);
+    void end_short_stays(std::uint64_t now_ns);
+    void add_wait_for_cpu(std::uint64_t at_ns, const SchedStat& stat);
     void append(std::uint64_t at_ns, std::uint64_t weight_ns, State state, std::uint32_t stack);
 
     Mode mode_;

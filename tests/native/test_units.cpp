@@ -625,23 +625,65 @@ void timeline_adds_up() {
     CHECK(thread.total() == static_cast<std::int64_t>(thread.now - begin));
 }
 
-// A thread that blocks in one stack, then, unseen, in another: the first stands until it was last seen, the time from
-// then on is the second one's.
+// A thread that blocks in one stack, then, unseen, in another: the first stands until it was last seen, and half of the
+// time from then on is each one's.
 void timeline_splits_blocked_time() {
     Thread thread(Mode::kWall);
     thread.blocks_for(10 * kMs);
     thread.timeline.add_blocked(thread.now, thread.stat, 1, State::kBlocked);
     thread.blocks_for(10 * kMs);
     thread.timeline.still_standing(thread.now);
-    thread.blocks_for(15 * kMs);
+    thread.blocks_for(16 * kMs);
     thread.timeline.add_blocked(thread.now, thread.stat, 2, State::kGil);
-    CHECK(thread.weight(1) == 20 * kMs);
+    CHECK(thread.weight(1) == 28 * kMs);
+    CHECK(thread.runs.back().at_ns == static_cast<std::int64_t>(thread.now - 8 * kMs));
     CHECK(thread.timeline.standing()->state == State::kGil);
-    CHECK(thread.timeline.standing()->since_ns == thread.now - 15 * kMs);
+    CHECK(thread.timeline.standing()->since_ns == thread.now - 8 * kMs);
     // Not seen since: the stack stands for the time up to here, the rest for nothing.
     thread.blocks_for(5 * kMs);
     CHECK(thread.timeline.end(thread.now) == 5 * kMs);
-    CHECK(thread.weight(2) == 15 * kMs);
+    CHECK(thread.weight(2) == 8 * kMs);
+}
+
+// What a thread that is woken waits for a CPU belongs to the stack that it was blocked in; what one that runs waits between
+// does not.
+void timeline_tells_who_waits_for_a_cpu() {
+    Thread thread(Mode::kWall);
+    const auto waited_in = [&](std::uint64_t stack) {
+        thread.take();
+        std::int64_t total = 0;
+        for (const Run& run : thread.runs) {
+            total += run.stack == stack && run.state == static_cast<std::uint64_t>(State::kRunnable) ? run.weight_ns : 0;
+        }
+        return total;
+    };
+    thread.blocks_for(10 * kMs);
+    thread.timeline.add_blocked(thread.now, thread.stat, 1, State::kBlocked);
+    thread.waits_for_cpu(6 * kMs);
+    thread.blocks_for(10 * kMs);
+    thread.timeline.add_blocked(thread.now, thread.stat, 2, State::kBlocked);
+    CHECK(waited_in(1) == 6 * kMs && thread.weight(1) == (10 + 6 + 5) * kMs);
+    thread.waits_for_cpu(7 * kMs);
+    ++thread.stat.switches;
+    thread.runs_for(10 * kMs);
+    thread.timeline.add_running(thread.now, thread.stat, 3, since_last(100));
+    CHECK(waited_in(2) == 7 * kMs && thread.weight(3) == 10 * kMs);
+    // Switched in twice: it has run between, and what it waited then is not known from the rest.
+    thread.blocks_for(10 * kMs);
+    thread.timeline.add_blocked(thread.now, thread.stat, 4, State::kBlocked);
+    thread.waits_for_cpu(8 * kMs);
+    thread.stat.switches += 2;
+    thread.runs_for(10 * kMs);
+    thread.timeline.add_running(thread.now, thread.stat, 5, since_last(100));
+    CHECK(waited_in(4) == 0 && thread.weight(5) == 18 * kMs);
+    // Less than half a period is told at the end, if no more comes.
+    thread.blocks_for(10 * kMs);
+    thread.timeline.add_blocked(thread.now, thread.stat, 6, State::kBlocked);
+    thread.waits_for_cpu(kMs);
+    thread.blocks_for(2 * kMs);
+    thread.timeline.add_blocked(thread.now, thread.stat, 7, State::kBlocked);
+    CHECK(waited_in(6) == 0);
+    CHECK(thread.timeline.end(thread.now) == 0 && waited_in(6) == kMs);
 }
 
 // A sampler that comes late: what is over the claim is not this stack's, and is told.
@@ -1116,6 +1158,7 @@ int main() {
     retakes_end();
     timeline_adds_up();
     timeline_splits_blocked_time();
+    timeline_tells_who_waits_for_a_cpu();
     timeline_claims();
     timeline_evens_ticks_out();
     timeline_begins_with_itself();
