@@ -67,6 +67,27 @@ def sleeps_often():
         sleeps_short()
 
 
+def rests():
+    begin = monotonic()
+    time.sleep(random.uniform(0.003, 0.005))
+    waits.append((begin, monotonic(), "rests"))
+
+
+def rests_on():
+    begin = monotonic()
+    time.sleep(random.uniform(0.008, 0.012))
+    waits.append((begin, monotonic(), "rests_on"))
+
+
+def works_and_rests():
+    while True:
+        end = monotonic() + random.uniform(0.003, 0.005)
+        while monotonic() < end:
+            pass
+        rests()
+        rests_on()
+
+
 def reads():
     source, sink = os.pipe()
 

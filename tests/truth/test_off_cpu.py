@@ -120,6 +120,18 @@ def test_often(interpreter: Interpreter, start_target: StartTarget, tmp_path: Pa
         assert sums[name] / sum(sums.values()) == pytest.approx(truth[name] / sum(truth.values()), abs=0.06)
 
 
+def test_between_looks(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
+    """GIVEN a thread that computes for some periods, sleeps for some, and sleeps on in another function WHEN it is recorded
+    by looks THEN of its sleep each function's part is what the thread's own clock says."""
+    target = start_target(interpreter, "off_cpu.py", "works_and_rests")
+    path = record(target.pid, tmp_path, rate_hz=1000, seconds=2 * SECONDS)
+    truth = waited_in(target, path)
+    sums = {name: sum(told(path, name).values()) for name in truth}
+    assert set(sums) == {"rests", "rests_on"}
+    for name in truth:
+        assert sums[name] / sum(sums.values()) == pytest.approx(truth[name] / sum(truth.values()), abs=NEAR)
+
+
 def blames(path: Path) -> list[Blame]:
     with Capture(path) as capture:
         return blame(capture, Profile.from_capture(capture, View(idle=True, all_frames=True)))
