@@ -653,7 +653,8 @@ void timeline_tells_who_waits_for_a_cpu() {
         thread.take();
         std::int64_t total = 0;
         for (const Run& run : thread.runs) {
-            total += run.stack == stack && run.state == static_cast<std::uint64_t>(State::kRunnable) ? run.weight_ns : 0;
+            total +=
+                run.stack == stack && run.state == static_cast<std::uint64_t>(State::kRunnable) ? run.weight_ns : 0;
         }
         return total;
     };

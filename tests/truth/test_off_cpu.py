@@ -121,8 +121,8 @@ def test_often(interpreter: Interpreter, start_target: StartTarget, tmp_path: Pa
 
 
 def test_between_looks(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
-    """GIVEN a thread that computes for some periods, sleeps for some, and sleeps on in another function WHEN it is recorded
-    by looks THEN of its sleep each function's part is what the thread's own clock says."""
+    """GIVEN a thread that computes for some periods, sleeps for some, and sleeps on in another function WHEN it is
+    recorded by looks THEN of its sleep each function's part is what the thread's own clock says."""
     target = start_target(interpreter, "off_cpu.py", "works_and_rests")
     path = record(target.pid, tmp_path, rate_hz=1000, seconds=2 * SECONDS)
     truth = waited_in(target, path)
