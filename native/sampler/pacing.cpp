@@ -226,7 +226,7 @@ void Sampler::check_later(SampledThread& thread, std::uint64_t now_ns) {
 // part in the timer, which may have been set for when it stood still.
 void Sampler::look_for_blocks(SampledThread& thread, std::uint64_t now_ns) {
     thread.blocks_until_ns = now_ns + kBlocksPeriods * period_ns_;
-    if (options_.mode != Mode::kWall) {
+    if (options_.mode != Mode::kWall || tells_switches()) {
         return;
     }
     thread.next_check_ns = std::min(thread.next_check_ns, now_ns + period_ns_);
