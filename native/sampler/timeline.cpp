@@ -83,7 +83,7 @@ std::uint64_t Timeline::add_running(std::uint64_t now_ns, const SchedStat& stat,
     std::uint64_t weight = claimed.ns;
     const bool polled = mode_ == Mode::kWall && !switches_told_;
     if (polled && standing_ && stat.switches == last_.switches + 1) {
-        add_wait_for_cpu(now_ns, stat);  // all of it was to come back from there
+        add_wait_for_cpu(now_ns, stat, standing_->stack);  // all of it was to come back from there
     }
     const std::uint64_t delay = std::max(stat.delay_ns, delay_mark_) - delay_mark_;
     if (polled) {
@@ -101,9 +101,9 @@ std::uint64_t Timeline::add_running(std::uint64_t now_ns, const SchedStat& stat,
 }
 
 // What it has waited for a CPU since it was seen to stand: to leave the stack that it stood in.
-void Timeline::add_wait_for_cpu(std::uint64_t at_ns, const SchedStat& stat) {
+void Timeline::add_wait_for_cpu(std::uint64_t at_ns, const SchedStat& stat, std::uint32_t stack) {
     const std::uint64_t waited = std::max(stat.delay_ns, last_.delay_ns) - last_.delay_ns;
-    add_away(at_ns, waited, State::kRunnable, standing_->stack);
+    add_away(at_ns, waited, State::kRunnable, stack);
     delay_mark_ += waited;
 }
 
@@ -115,7 +115,7 @@ void Timeline::add_blocked(std::uint64_t now_ns, const SchedStat& stat, std::uin
         const std::uint64_t stood = std::min(rest, standing_->seen_ns - standing_->since_ns);
         const std::uint64_t either = (rest - stood) / 2;
         const std::uint64_t until = standing_->seen_ns + either;
-        add_wait_for_cpu(until, stat);
+        add_wait_for_cpu(until, stat, standing_->stack);
         end_standing(until, stood + either);
         rest -= stood + either;
     }

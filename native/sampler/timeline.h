@@ -114,7 +114,7 @@ class Timeline {
     std::uint64_t blocked_total(std::uint64_t now_ns, const SchedStat& stat) const;
     void end_standing(std::uint64_t now_ns, std::uint64_t weight_ns);
     void end_short_stays(std::uint64_t now_ns);
-    void add_wait_for_cpu(std::uint64_t at_ns, const SchedStat& stat);
+    void add_wait_for_cpu(std::uint64_t at_ns, const SchedStat& stat, std::uint32_t stack);
     void append(std::uint64_t at_ns, std::uint64_t weight_ns, State state, std::uint32_t stack);
 
     Mode mode_;
