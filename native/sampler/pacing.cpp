@@ -222,13 +222,13 @@ void Sampler::check_later(SampledThread& thread, std::uint64_t now_ns) {
     }
 }
 
-// It has blocked since its last sample, and may soon again: from the next tick on it is looked at each time. Its ticks have no
-// part in the timer, which may have been set for when it stood still.
+// It has blocked since its last sample, and may soon again: from the next tick of the wall clock on it is looked at each time. The
+// timer may have been set for a thread that stands still.
 void Sampler::look_for_blocks(SampledThread& thread, std::uint64_t now_ns) {
-    thread.blocks_until_ns = now_ns + kBlocksPeriods * period_ns_;
     if (options_.mode != Mode::kWall || tells_switches()) {
         return;
     }
+    thread.blocks_until_ns = now_ns + kBlocksPeriods * period_ns_;
     thread.next_check_ns = std::min(thread.next_check_ns, now_ns + period_ns_);
     if (deadline_ns_ > thread.next_check_ns) {
         set_timer(thread.next_check_ns);

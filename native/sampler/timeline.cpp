@@ -81,20 +81,20 @@ std::uint64_t Timeline::add_running(std::uint64_t now_ns, const SchedStat& stat,
                                     const Claim& claim) {
     const Claimed claimed = claim_cpu(now_ns, stat, claim);
     std::uint64_t weight = claimed.ns;
-    const bool polled = mode_ == Mode::kWall && !switches_told_;
-    if (polled && standing_ && stat.switches == last_.switches + 1) {
-        add_wait_for_cpu(now_ns, stat, standing_->stack);  // all of it was to come back from there
-    }
-    const std::uint64_t delay = std::max(stat.delay_ns, delay_mark_) - delay_mark_;
-    if (polled) {
-        weight += delay;
+    if (mode_ == Mode::kWall && !switches_told_) {
         if (standing_) {
             // It stood until it ran: all blocked time since is the old stack's.
-            const std::uint64_t busy = std::min(weight, now_ns);
-            end_standing(now_ns - busy, blocked_total(now_ns, stat) - blocked_mark_);
+            const Standing stood = *standing_;
+            const std::uint64_t ran_from_ns = now_ns - std::min(weight, now_ns);
+            const std::uint64_t waited = unclaimed_delay_ns(stat);
+            end_standing(ran_from_ns - std::min(waited, ran_from_ns), blocked_total(now_ns, stat) - blocked_mark_);
+            if (stat.switches == last_.switches + 1) {
+                add_wait_for_cpu(ran_from_ns, stat, stood.stack);  // all of it was to come back from there
+            }
         }
+        weight += unclaimed_delay_ns(stat);
     }
-    delay_mark_ += delay;
+    delay_mark_ += unclaimed_delay_ns(stat);
     last_ = stat;
     append(now_ns, weight, State::kRunning, stack);
     return claimed.over_ns;
@@ -115,8 +115,9 @@ void Timeline::add_blocked(std::uint64_t now_ns, const SchedStat& stat, std::uin
         const std::uint64_t stood = std::min(rest, standing_->seen_ns - standing_->since_ns);
         const std::uint64_t either = (rest - stood) / 2;
         const std::uint64_t until = standing_->seen_ns + either;
-        add_wait_for_cpu(until, stat, standing_->stack);
+        const std::uint32_t left = standing_->stack;
         end_standing(until, stood + either);
+        add_wait_for_cpu(until, stat, left);
         rest -= stood + either;
     }
     last_ = stat;

@@ -58,7 +58,7 @@ class Timeline {
         return switches_told_ ? 0 : blocked_total(now_ns, stat) - blocked_mark_;
     }
 
-    // Switches are told: a part of a stay off the CPU, which ended at `at_ns`. Parts of the same stack and state are told as one
+    // A part of a stay off the CPU, which ended at `at_ns`. Parts of the same stack and state are told as one
     // run once they come to half a period, so that a run stands for a sample.
     void add_away(std::uint64_t at_ns, std::uint64_t weight_ns, State state, std::uint32_t stack);
     void stand(const Standing& standing);
@@ -112,6 +112,9 @@ class Timeline {
     };
     Claimed claim_cpu(std::uint64_t now_ns, const SchedStat& stat, const Claim& claim);
     std::uint64_t blocked_total(std::uint64_t now_ns, const SchedStat& stat) const;
+    std::uint64_t unclaimed_delay_ns(const SchedStat& stat) const {
+        return std::max(stat.delay_ns, delay_mark_) - delay_mark_;
+    }
     void end_standing(std::uint64_t now_ns, std::uint64_t weight_ns);
     void end_short_stays(std::uint64_t now_ns);
     void add_wait_for_cpu(std::uint64_t at_ns, const SchedStat& stat, std::uint32_t stack);

@@ -252,7 +252,7 @@ void damage(Stacks& stacks, Input& input) {
             return from.begin() + static_cast<std::ptrdiff_t>(input.below(from.size()));
         };
         const Address near = kStack + 8 * input.below(1 << 12);
-        const auto kind = input.below(12);
+        const auto kind = input.below(13);
         if (frames.empty() || python.segments.empty()) {
             return;
         }
@@ -273,7 +273,12 @@ void damage(Stacks& stacks, Input& input) {
                 python.loss = input.chance(2) ? Loss::kCycle : Loss::kNone;
                 break;
             case 9: *any(python.callers) = *any(python.callers); break;
-            case 10: *any(stacks.words.words) = input.chance(2) ? kCode + input.below(kCodeSize) : input.word(); break;
+            case 10:  // an anchor, perhaps, and no frames before it
+                python.segments = {{any(python.segments)->anchor, 0}};
+                python.frames.clear();
+                python.callers.clear();
+                return;
+            case 11: *any(stacks.words.words) = input.chance(2) ? kCode + input.below(kCodeSize) : input.word(); break;
             default:
                 python.segments.insert(any(python.segments), *any(python.segments));
                 python.segments.resize(std::min(python.segments.size(), python.frames.size()));
@@ -327,6 +332,10 @@ void check_damaged(const Stacks& stacks, const WovenStack& woven, const Version&
     }
     check(python == stacks.python.frames.size() && native == stacks.native.frames.size());
     check(gaps >= woven.gaps);
+    const bool calls = std::ranges::any_of(
+        stacks.native.frames, [](const NativeFrame& each) { return each.is_return && each.place.eval_loop; });
+    const bool proven = seams[static_cast<std::size_t>(Proof::kProven)] != 0;
+    check(woven.lacks_python ? python == 0 && !proven : python != 0 || proven || !calls);
     check(woven.seams[1] == seams[1] && woven.seams[2] == seams[2] && woven.seams[3] >= seams[3] + woven.gaps);
 }
 

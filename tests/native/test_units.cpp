@@ -14,6 +14,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -583,11 +584,12 @@ struct Thread {
             }
         }
     }
-    std::int64_t weight(std::uint64_t stack) {
+    std::int64_t weight(std::uint64_t stack, std::optional<State> state = std::nullopt) {
         take();
         std::int64_t total = 0;
         for (const Run& run : runs) {
-            total += run.stack == stack ? run.weight_ns : 0;
+            const bool counts = run.stack == stack && (!state || run.state == static_cast<std::uint64_t>(*state));
+            total += counts ? run.weight_ns : 0;
         }
         return total;
     }
@@ -649,15 +651,7 @@ void timeline_splits_blocked_time() {
 // does not.
 void timeline_tells_who_waits_for_a_cpu() {
     Thread thread(Mode::kWall);
-    const auto waited_in = [&](std::uint64_t stack) {
-        thread.take();
-        std::int64_t total = 0;
-        for (const Run& run : thread.runs) {
-            total +=
-                run.stack == stack && run.state == static_cast<std::uint64_t>(State::kRunnable) ? run.weight_ns : 0;
-        }
-        return total;
-    };
+    const auto waited_in = [&](std::uint64_t stack) { return thread.weight(stack, State::kRunnable); };
     thread.blocks_for(10 * kMs);
     thread.timeline.add_blocked(thread.now, thread.stat, 1, State::kBlocked);
     thread.waits_for_cpu(6 * kMs);

@@ -128,6 +128,7 @@ def test_between_looks(interpreter: Interpreter, start_target: StartTarget, tmp_
     truth = waited_in(target, path)
     sums = {name: sum(told(path, name).values()) for name in truth}
     assert set(sums) == {"rests", "rests_on"}
+    assert sum(sums.values()) == pytest.approx(sum(truth.values()), rel=2 * NEAR)
     for name in truth:
         assert sums[name] / sum(sums.values()) == pytest.approx(truth[name] / sum(truth.values()), abs=NEAR)
 
