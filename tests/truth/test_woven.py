@@ -96,13 +96,17 @@ def test_jit(jit: Interpreter, start_target: StartTarget, tmp_path: Path, lack: 
     ids=lambda python: python.name,
 )
 def test_beside_others(python: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
-    """GIVEN a CPU that others have in turns with the program THEN its ticks tell where it stands, as they do alone."""
+    """GIVEN a CPU that others have in turns with the program THEN its ticks tell where it stands, as they do alone.
+
+    What is retaken comes in bursts, where the machine's host is busy: of 2,000 samples 2 to 33 were, so there are more.
+    """
+    samples = 4 * SAMPLES
     target, *others = (start_target(python, "woven.py", 200, DEEP) for _ in range(3))
     for program in (target, *others):
         os.sched_setaffinity(program.pid, {min(os.sched_getaffinity(0))})
     make_tables(target.pid)
-    path = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, samples=SAMPLES)
+    path = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, samples=samples)
     account = account_of(path)
-    assert account["samples_taken"] >= SAMPLES
+    assert account["samples_taken"] >= samples
     assert account["stacks_retaken"] <= 0.01 * account["samples_taken"]
     assert losses_of(path).get("no-registers", 0) == 0
