@@ -1,6 +1,6 @@
 """Waits in a way that is told as the argument, and logs each wait by its own clock (CLOCK_MONOTONIC, in ns).
 
-At the end of stdin it prints the waits, [[begin, end, function], ...].
+Half a second after the end of stdin it prints the waits, [[begin, end, function], ...].
 """
 
 import ctypes
@@ -160,5 +160,6 @@ start(globals()[sys.argv[1]])
 print(json.dumps({"pid": os.getpid()}))
 sys.stdout.flush()
 sys.stdin.read()
+time.sleep(0.5)  # so that the wait that the end of the recording cut is logged, too
 print(json.dumps({"waits": [[int(wait[0] * 1e9), int(wait[1] * 1e9)] + list(wait[2:] or sys.argv[1:2]) for wait in list(waits)]}))
 sys.stdout.flush()
