@@ -82,6 +82,19 @@ TableHandle with_functions(const TableHandle& handle, const std::vector<nb::tupl
     return {std::make_shared<const UnwindTable>(handle.table->with_functions(code))};
 }
 
+std::vector<std::size_t> uncovered(const TableHandle& handle, const nb::bytes& addresses) {
+    std::vector<std::size_t> indices;
+    const std::string_view bytes(addresses.c_str(), addresses.size());
+    for (std::size_t at = 0; (at + 1) * sizeof(Address) <= bytes.size(); ++at) {
+        Address address = 0;
+        bytes.copy(reinterpret_cast<char*>(&address), sizeof address, at * sizeof address);
+        if (!handle.table->knows(address)) {
+            indices.push_back(at);
+        }
+    }
+    return indices;
+}
+
 nb::dict told(const UnwindRule& rule) {
     nb::dict words;
     words["CFA"] = told_cfa(rule);
@@ -154,6 +167,7 @@ void bind_table(nb::module_& module) {
         .def(
             "covers", [](const TableHandle& handle, std::uint64_t address) { return handle.table->knows(address); },
             nb::arg("address"))
+        .def("uncovered", &uncovered, nb::arg("addresses"))
         .def_static(
             "load",
             [](const nb::bytes& bytes) {

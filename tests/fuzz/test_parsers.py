@@ -20,6 +20,7 @@ from weft.target.core import Core
 from weft.target.elf import DebugLink, ElfError, ElfFile
 from weft.target.image import Image
 from weft.target.maps import Mapping, Module, modules, parse_maps
+from weft.target.unwinding import table_of_file
 
 BASE = 0x10000
 WORD = (1 << 64) - 1
@@ -275,6 +276,20 @@ def test_names_that_overlap(tmp_path: Path) -> None:
             else:
                 with pytest.raises(ElfError, match="overlap"):
                     file.functions()
+
+
+def test_an_object_beyond_all_addresses(tmp_path: Path) -> None:
+    """GIVEN a relocatable object whose section and symbol together lie beyond the last address THEN it can be read."""
+    path = tmp_path / "elf"
+    symbols = struct.pack("<IBBHQQ", 1, 18, 0, 1, 0x1010, 8)  # in the first section
+    data = bytearray(elf_with_symbols(symbols, b"\0f\0"))
+    data[16:18] = (1).to_bytes(2, "little")
+    first = int.from_bytes(data[40:48], "little") + 64
+    data[first + 16 : first + 24] = ((1 << 64) - 0x1000).to_bytes(8, "little")
+    path.write_bytes(data)
+    with ElfFile(str(path)) as file:
+        assert [(address, size) for address, size, _ in file.function_symbols()] == [(0x10, 8)]
+        assert not table_of_file(file).covers(0x10)
 
 
 def test_a_table_without_end(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from weft.target.elf import ElfError, ElfFile
 
 LAST = (1 << 64) - 1
 ADDRESSES = st.one_of(st.integers(0, 60), st.integers(LAST - 30, LAST))
+FAR = st.one_of(ADDRESSES, st.integers(0, 20_000))
 FUNCTIONS = st.lists(st.tuples(ADDRESSES, st.integers(0, 40), st.binary(min_size=1, max_size=3)), max_size=20)
 
 
@@ -32,6 +33,19 @@ def test_the_smallest_that_holds_it(
     least = min((size for size, _ in around), default=0)
     name = functions.at(address)
     assert name is None if not around else name in {name for size, name in around if size == least}
+
+
+@given(st.lists(st.tuples(FAR, st.one_of(st.integers(0, 9_000), st.just(LAST)))), st.lists(FAR))
+def test_a_quick_look(ranges: list[tuple[int, int]], addresses: list[int]) -> None:
+    """GIVEN what will be asked for THEN no function that holds some of it is left out, and few others are kept."""
+    begins, sizes = [begin for begin, _ in ranges], [size for _, size in ranges]
+    assert list(Functions().may_hold(begins, sizes)) == list(range(len(ranges)))
+    kept = set(Functions(addresses).may_hold(begins, sizes))
+    for index, (begin, size) in enumerate(ranges):
+        if any(begin <= address < begin + size for address in addresses):
+            assert index in kept
+        elif not any(begin - 8192 <= address <= begin + size + 8192 for address in addresses):
+            assert index not in kept or size > 4096
 
 
 def test_what_breaks_off(tmp_path: Path) -> None:

@@ -198,8 +198,12 @@ def test_functions_without_cfi() -> None:
     for begin, end in held:
         assert [table.find(begin + offset)["CFA"] for offset in (0, 1, 4)] == ["rsp+8", "rsp+16", "rsp+16"]
         assert {table.find(place)["CFA"] for place in range(begin + 5, end)} == {"rsp+32"}
-    for address in (0x3FFF, 0x4010, 0x107FF, 0x12FFF, 0x16017, 0x17FFF, 0x18010, 1 << 40):
+    unknown = (0x3FFF, 0x4010, 0x107FF, 0x12FFF, 0x16017, 0x17FFF, 0x18010, 1 << 40)
+    for address in unknown:
         assert not table.covers(address)
+    mixed = [place for begin, end in held for place in (begin, end - 1)] + list(unknown)
+    asked = struct.pack(f"<{len(mixed)}Q", *mixed) + b"1234567"  # an address that is cut is none
+    assert table.uncovered(asked) == list(range(2 * len(held), len(mixed)))
     top = _native.UnwindTable.build([(frames_with(b"", functions=1, first=(1 << 64) - 4096), 0, True)])
     assert top.with_functions([(0x1000, 0x1010, code)]).losses["overlaps"] == 1
     for begin in (0x10000, 0x13000, 0x16000):

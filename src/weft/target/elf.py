@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,13 +25,18 @@ SYMBOL = struct.Struct("<IBBHQQ")  # name, info, other, section, value, size
 _RELOCATION = struct.Struct("<QQq")  # slot, symbol << 32 | type, addend
 _SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")  # name, type, flags, addr, offset, size, link, info, align, entsize
 
+_LAST = (1 << 64) - 1  # address
 MAX_HEADERS = 1024
 _MAX_TABLE = 256 << 20  # bytes of a symbol or string table; CPython's own have about 1 MB
 _MAX_ENTRIES = 1 << 22  # of a table; libtorch_cpu has some 500,000 symbols
 _MAX_NAME = 4096  # bytes; longer ones are cut
-_PART = 1 << 20  # bytes of a table that are read at a time, where it is gone through once
+_PART = 1 << 18  # bytes of a table that are read at a time, where it is gone through once
 # Of names: so many bytes, and so many times the string table that they come from, in which they may overlap.
 _MOST_NAMES, _MOST_SHARED = 1 << 16, 8
+
+
+# Tells of many functions, by their addresses and sizes, the indices of those that are wanted.
+Wanted = Callable[[list[int], list[int]], Iterable[int]]
 
 
 class ElfError(Exception):
@@ -243,19 +248,23 @@ class ElfFile:
         """Return (address, size, name) of all functions that .symtab and .dynsym define."""
         return [*self._defined(_SHT_SYMTAB, _FUNCTIONS), *self._defined(_SHT_DYNSYM, _FUNCTIONS)]
 
-    def function_symbols(self) -> Iterator[tuple[int, int, int]]:
-        """Yield (address, size, place of the name in the file) of the same: the names of libtorch's take 150 MB."""
+    def function_symbols(self, wanted: Wanted | None = None) -> Iterator[tuple[int, int, int]]:
+        """Yield (address, size, place of the name in the file) of the same, or of those of them that are wanted.
+
+        There may be millions: of libtorch's the names alone take 150 MB.
+        """
         for kind in (_SHT_SYMTAB, _SHT_DYNSYM):
             symbols, strings = self._symbols(kind)
             names, limit = (strings.offset, strings.size) if strings else (0, 0)
-            place = self._placed if self.is_relocatable else None
-            for entries in self._parts(symbols, SYMBOL):
-                # There may be millions: a list of a part's takes half the time that one by one takes.
-                yield from [
-                    (place(value, section) if place else value, size, names + at)
-                    for at, info, _, section, value, size in entries
-                    if section and info & 15 in _FUNCTIONS and at < limit
-                ]
+            for part in self._parts(symbols, SYMBOL):
+                words = memoryview(part).cast("Q")  # three of each
+                addresses, sizes = words[1::3].tolist(), words[2::3].tolist()
+                if self.is_relocatable:
+                    addresses = [self._placed(value, section) for *_, section, value, _ in SYMBOL.iter_unpack(part)]
+                for index in wanted(addresses, sizes) if wanted else range(len(sizes)):
+                    at, info, _, section, _, size = SYMBOL.unpack_from(part, index * SYMBOL.size)
+                    if section and info & 15 in _FUNCTIONS and at < limit:
+                        yield addresses[index], size, names + at
 
     def name_at(self, place: int) -> bytes:
         """Return the name that begins at a place in the file. ElfError."""
@@ -295,17 +304,17 @@ class ElfFile:
 
     def _entries(self, table: Section | None, entry: struct.Struct) -> Iterator[Any]:
         """Yield the whole entries of a table, as tuples."""
-        for entries in self._parts(table, entry):
-            yield from entries
+        for part in self._parts(table, entry):
+            yield from entry.iter_unpack(part)
 
-    def _parts(self, table: Section | None, entry: struct.Struct) -> Iterator[Iterator[Any]]:
-        """Yield the same, a megabyte of the table at a time."""
+    def _parts(self, table: Section | None, entry: struct.Struct) -> Iterator[bytes]:
+        """Yield the same as they lie there, a part of the table at a time."""
         if table is None:
             return
         size = _whole(table.size, entry)
         part = _PART // entry.size * entry.size
         for begin in range(0, size, part):
-            yield entry.iter_unpack(self.read(table.offset + begin, min(part, size - begin)))
+            yield self.read(table.offset + begin, min(part, size - begin))
 
     def _defined(self, kind: int, types: tuple[int, ...]) -> Iterator[tuple[int, int, bytes]]:
         """Yield (address, size, name) of the symbols of some types that a table defines."""
@@ -319,7 +328,7 @@ class ElfFile:
     def _placed(self, value: int, section: int) -> int:
         """Return the address that a symbol's value means: in a relocatable object it is an offset in its section."""
         inside = self.is_relocatable and section < len(self.sections)
-        return value + (self.sections[section].address if inside else 0)
+        return value + (self.sections[section].address if inside else 0) & _LAST
 
     def _named(self, kind: int, names: tuple[str, ...]) -> Iterator[tuple[str, int, int]]:
         """Yield (name, address, size) of those that a table of symbols defines."""

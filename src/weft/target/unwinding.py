@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 
 from weft import _native, cache
@@ -50,9 +51,8 @@ def _uncovered(file: ElfFile, table: _native.UnwindTable) -> Iterator[tuple[int,
     """Yield (address, end, first bytes) of functions without CFI, as of hand-written kernels; none overlaps another."""
     last = 0
     sections = [section for section in file.sections if section.is_code]
-    functions = {
-        (at, size) for at, size, _ in file.function_symbols() if 0 < size <= _LAST - at and not table.covers(at)
-    }
+    uncovered = file.function_symbols(lambda addresses, _: table.uncovered(array("Q", addresses).tobytes()))
+    functions = {(at, size) for at, size, _ in uncovered if 0 < size <= _LAST - at}
     for address, size in sorted(functions)[:_MAX_FUNCTIONS]:
         inside = next((s for s in sections if 0 <= address - s.address <= s.size - size), None)
         if address < last or not inside or table.covers(address + size - 1):
