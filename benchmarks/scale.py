@@ -117,7 +117,8 @@ def with_code(python: Interpreter, settings: Settings) -> Row:
     row.notes.append(
         "Libraries of 100 MB of code (one of 10 MB), in functions of 256 bytes, with symbols and .eh_frame, called in "
         "turns. CPU of the recorder: of one CPU, its start and its end included. The libraries' functions: the part of "
-        "the time in which one of them is shown by its name."
+        "the time in which one of them is shown by its name. Each library is new to weft ptrace; weft bpf, which comes "
+        "after it, finds the unwind tables that it has kept."
     )
     return row
 

@@ -82,14 +82,11 @@ TableHandle with_functions(const TableHandle& handle, const std::vector<nb::tupl
     return {std::make_shared<const UnwindTable>(handle.table->with_functions(code))};
 }
 
-std::vector<std::size_t> uncovered(const TableHandle& handle, const nb::bytes& addresses) {
+std::vector<std::size_t> uncovered(const TableHandle& handle, const std::vector<Address>& addresses) {
     std::vector<std::size_t> indices;
-    const std::string_view bytes(addresses.c_str(), addresses.size());
-    for (std::size_t at = 0; (at + 1) * sizeof(Address) <= bytes.size(); ++at) {
-        Address address = 0;
-        bytes.copy(reinterpret_cast<char*>(&address), sizeof address, at * sizeof address);
-        if (!handle.table->knows(address)) {
-            indices.push_back(at);
+    for (std::size_t index = 0; index < addresses.size(); ++index) {
+        if (!handle.table->knows(addresses[index])) {
+            indices.push_back(index);
         }
     }
     return indices;

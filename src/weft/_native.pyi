@@ -270,8 +270,8 @@ class UnwindTable:
         """This table and the place where a program begins, of which it knows nothing: that is where stacks end."""
     def covers(self, address: int) -> bool:
         """Whether anything is known of an instruction."""
-    def uncovered(self, addresses: bytes) -> list[int]:
-        """Which of many addresses, of 8 bytes each, are not covered, by their indices."""
+    def uncovered(self, addresses: Sequence[int]) -> list[int]:
+        """Which of many addresses are not covered, by their indices."""
     @staticmethod
     def load(bytes: bytes) -> UnwindTable | None:
         """What save() gave; None if these bytes are no table of this version, or damaged."""

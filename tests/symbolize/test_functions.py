@@ -86,3 +86,7 @@ def test_names_anywhere_in_a_large_string_table(tmp_path: Path) -> None:
         functions = Functions()
         functions.add(file.function_symbols(), file.name_at)
         assert {name: functions.at(nm[name]) for name in names} == {name: name.encode() for name in names}
+        some = names[::1000]
+        functions = Functions([nm[name] for name in some])
+        functions.add(file.function_symbols(functions.may_hold), file.name_at)
+        assert {name: functions.at(nm[name]) for name in some} == {name: name.encode() for name in some}

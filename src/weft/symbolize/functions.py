@@ -6,7 +6,8 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable
 
-_LAST = (1 << 64) - 1  # address
+from weft.target.elf import LAST_ADDRESS
+
 _SHORT = 4096  # bytes: most functions are
 _MAX_LOOKED_AT = 64  # functions before an address; of one function a C library has up to twenty names
 
@@ -51,9 +52,9 @@ class Functions:
         self._is_sorted = False
         self._names_at.append(name_at)
         for address, size, place in functions:
-            if size and max(address, place) <= _LAST and self._is_wanted(address, address + size):
+            if size and max(address, place) <= LAST_ADDRESS and self._is_wanted(address, address + size):
                 self._begins.append(address)
-                self._ends.append(min(address + size, _LAST))
+                self._ends.append(min(address + size, LAST_ADDRESS))
                 self._places.append(place)
                 self._readers.append(len(self._names_at) - 1)
 

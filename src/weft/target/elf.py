@@ -25,7 +25,7 @@ SYMBOL = struct.Struct("<IBBHQQ")  # name, info, other, section, value, size
 _RELOCATION = struct.Struct("<QQq")  # slot, symbol << 32 | type, addend
 _SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")  # name, type, flags, addr, offset, size, link, info, align, entsize
 
-_LAST = (1 << 64) - 1  # address
+LAST_ADDRESS = (1 << 64) - 1
 MAX_HEADERS = 1024
 _MAX_TABLE = 256 << 20  # bytes of a symbol or string table; CPython's own have about 1 MB
 _MAX_ENTRIES = 1 << 22  # of a table; libtorch_cpu has some 500,000 symbols
@@ -328,7 +328,7 @@ class ElfFile:
     def _placed(self, value: int, section: int) -> int:
         """Return the address that a symbol's value means: in a relocatable object it is an offset in its section."""
         inside = self.is_relocatable and section < len(self.sections)
-        return value + (self.sections[section].address if inside else 0) & _LAST
+        return value + (self.sections[section].address if inside else 0) & LAST_ADDRESS
 
     def _named(self, kind: int, names: tuple[str, ...]) -> Iterator[tuple[str, int, int]]:
         """Yield (name, address, size) of those that a table of symbols defines."""

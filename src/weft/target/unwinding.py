@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator
 
 from weft import _native, cache
 from weft.errors import MemoryReadError
-from weft.target.elf import ElfError, ElfFile
+from weft.target.elf import LAST_ADDRESS, ElfError, ElfFile
 from weft.target.image import Image
 
 _KIND = "unwind"
@@ -15,7 +14,6 @@ _PT_LOAD, _PT_GNU_EH_FRAME = 1, 0x6474E550
 _PCREL_SDATA4 = 0x1B
 _PROLOGUE = 128  # bytes of a function from which its first rules are made
 _MAX_FUNCTIONS = 1 << 16  # without CFI; OpenBLAS has some thousands
-_LAST = (1 << 64) - 1  # address
 _MAX_FRAMES = 256 << 20  # bytes of .eh_frame; libtorch has 20 MB
 
 
@@ -51,8 +49,8 @@ def _uncovered(file: ElfFile, table: _native.UnwindTable) -> Iterator[tuple[int,
     """Yield (address, end, first bytes) of functions without CFI, as of hand-written kernels; none overlaps another."""
     last = 0
     sections = [section for section in file.sections if section.is_code]
-    uncovered = file.function_symbols(lambda addresses, _: table.uncovered(array("Q", addresses).tobytes()))
-    functions = {(at, size) for at, size, _ in uncovered if 0 < size <= _LAST - at}
+    uncovered = file.function_symbols(lambda addresses, _: table.uncovered(addresses))
+    functions = {(at, size) for at, size, _ in uncovered if 0 < size <= LAST_ADDRESS - at}
     for address, size in sorted(functions)[:_MAX_FUNCTIONS]:
         inside = next((s for s in sections if 0 <= address - s.address <= s.size - size), None)
         if address < last or not inside or table.covers(address + size - 1):
