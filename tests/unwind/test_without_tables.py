@@ -20,7 +20,7 @@ NO_TABLES = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fno-exce
 @contextmanager
 def library(interpreter: Interpreter, folder: Path, source: str, *options: str) -> Iterator[str]:
     """A shared library, as the interpreter sees it."""
-    path = (interpreter.chroot / "tmp" if interpreter.chroot else folder) / f"lib-{folder.name}.so"
+    path = (interpreter.chroot / "tmp" if interpreter.chroot else folder) / f"lib-{folder.name}-{interpreter.name}.so"
     compile_with_zig(path, "-O2", "-g0", "-shared", "-fPIC", *options, TARGETS / source)
     yield interpreter.inside(path)
     path.unlink()
