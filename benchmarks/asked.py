@@ -16,13 +16,14 @@ import ziglang
 from benchmarks.install import ENVIRONMENTS
 from benchmarks.launched import Alone, InProcess, Launch, Launcher, WeftAlloc, launch
 from benchmarks.peers import PeerFailedError
-from benchmarks.programs import TARGETS, newest
+from benchmarks.programs import TARGETS, known_to_all
 from benchmarks.results import Row, Settings, spread
 from weft import Capture, Profile
 
 TIMES = 50  # rounds of targets/asks.py: 5 GB in a million calls
 COLUMNS = ("most off", "off, in the mean", "more a call", "slow-down", "its whole run", "file")
 Bytes = dict[str, float]  # by function
+Round = tuple[Launch, Launch, Bytes]  # alone, recorded, and how far off its bytes are
 
 
 def bytes_of_weft(output: Path) -> Bytes:
@@ -64,7 +65,7 @@ LAUNCHERS: tuple[tuple[Launcher, Callable[[Path], Bytes]], ...] = (
 
 def allocations(settings: Settings) -> Iterator[Row]:
     """A program that knows what it asks libc for, started by each recorder in turn."""
-    python = newest((3, 13))
+    python = known_to_all()
     if python is None:
         return
     row = Row(f"Allocated bytes: five functions that ask libc for known amounts, {python.name}", COLUMNS)
@@ -72,14 +73,16 @@ def allocations(settings: Settings) -> Iterator[Row]:
         folder = Path(name)
         script = str(shutil.copy(TARGETS / "asks.py", folder))
         program = [script, str(compiled(folder)), str(TIMES)]
-        alone = [launch(Alone(), python, program, folder) for _ in range(settings.rounds)]
-        for launcher, bytes_of in LAUNCHERS:
-            with row.trying(launcher, settings):
-                runs = []
-                for _ in range(settings.rounds):
+        rounds: dict[str, list[Round]] = {launcher.name: [] for launcher, _ in LAUNCHERS}
+        for _ in range(settings.rounds):
+            alone = launch(Alone(), python, program, folder)
+            for launcher, bytes_of in LAUNCHERS:
+                with row.trying(launcher, settings):
                     run = launch(launcher, python, program, folder)
-                    runs.append((run, off_by(bytes_of(run.output), run.told["asked"])))
-                add(row, launcher.name, runs, alone)
+                    rounds[launcher.name].append((alone, run, off_by(bytes_of(run.output), run.told["asked"])))
+    for name, seen in rounds.items():
+        if seen:
+            add(row, name, seen)
     row.notes.append(
         "Off: how far a function's bytes are from what it has asked for, in percent of that. memray sees each call; "
         "weft one in 512 KiB, so that chance alone makes some 2 % here. scalene samples by the growth of the heap, and "
@@ -107,14 +110,14 @@ def off_by(seen: Mapping[str, float], asked: Mapping[str, float]) -> dict[str, f
     return {function: seen.get(function, 0) / bytes_ - 1 for function, bytes_ in asked.items()}
 
 
-def add(row: Row, name: str, runs: list[tuple[Launch, dict[str, float]]], alone: list[Launch]) -> None:
+def add(row: Row, name: str, rounds: list[Round]) -> None:
     """A line. Errors are those of all rounds."""
-    offs = [(function, off) for _, errors in runs for function, off in errors.items()]
+    offs = [(function, off) for *_, errors in rounds for function, off in errors.items()]
     function, most = max(offs, key=lambda each: abs(each[1]))
-    own = {key: fmean(run.told[key] for run in alone) for key in ("asks_s", "works_s", "calls")}
-    more_ns = [1e9 * (run.told["asks_s"] - own["asks_s"]) / own["calls"] for run, _ in runs]
-    slowed = [run.told["works_s"] / own["works_s"] - 1 for run, _ in runs]
-    whole = [run.wall_s / fmean(each.wall_s for each in alone) for run, _ in runs]
+    runs = [(run, alone) for alone, run, _ in rounds]
+    more_ns = [1e9 * (run.told["asks_s"] - alone.told["asks_s"]) / alone.told["calls"] for run, alone in runs]
+    slowed = [run.told["works_s"] / alone.told["works_s"] - 1 for run, alone in runs]
+    whole = [run.wall_s / alone.wall_s for run, alone in runs]
     cells = [
         f"{function} {100 * most:+.1f} %",
         f"{100 * fmean(abs(off) for _, off in offs):.2f} %",

@@ -11,7 +11,7 @@ from statistics import fmean
 from interpreters import Interpreter
 
 from benchmarks.peers import Austin, Peer, PeerFailedError, PySpy, Recording, Stack, Tachyon, Weft, places
-from benchmarks.programs import TARGETS, newest, running_program
+from benchmarks.programs import TARGETS, known_to_all, newest, running_program
 from benchmarks.results import Row, Settings
 from weft.sample import FrameKind, State
 
@@ -33,7 +33,7 @@ WEFT = (Weft("bpf", idle=True), Weft("ptrace", idle=True))
 
 def blocked(settings: Settings) -> Iterator[Row]:
     """A thread that sleeps, reads a pipe, waits for a lock and for the GIL, in turns, with others that let it wait."""
-    if python := newest((3, 13)):
+    if python := known_to_all():
         yield blocked_row((*WEFT, PySpy("--idle"), PySpy("--gil"), Austin()), python, settings)
     own = newest((3, 15))
     if own and not settings.quick:

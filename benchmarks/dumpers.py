@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -126,6 +127,14 @@ class PystackDump(Dumper):
             else plain(NATIVE, re.sub(r" \((inlined|/[^()]*|\?\?\?)\)", "", name))
             for kind, name in lines
         ]
+
+
+def gdb_version() -> list[str]:
+    """As it says, if it is there."""
+    if shutil.which("gdb") is None:
+        return []
+    run = subprocess.run(["gdb", "--version"], check=False, capture_output=True, text=True)
+    return [run.stdout.partition("\n")[0].replace("GNU ", "")]
 
 
 class Gdb(Dumper):

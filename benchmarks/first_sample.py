@@ -10,7 +10,7 @@ from interpreters import Interpreter
 
 from benchmarks import install
 from benchmarks.peers import Austin, Peer, PeerFailedError, PySpy, Recording, Stack, Tachyon, Weft, places
-from benchmarks.programs import TARGETS, newest, running_program
+from benchmarks.programs import TARGETS, known_to_all, newest, running_program
 from benchmarks.real import PACKAGES
 from benchmarks.results import Row, Settings, spread
 
@@ -23,7 +23,7 @@ WEFT = (Weft("ptrace"), Weft("bpf"), Weft("ptrace", native=True), Weft("bpf", na
 
 def first(settings: Settings) -> Iterator[Row]:
     """Programs whose functions are named for the time: with numpy and pandas loaded, and of 3.15."""
-    python = newest((3, 11))
+    python = known_to_all((3, 11))
     if python and install.make("programs", PACKAGES, python.command[0]):
         its_python = replace(python, command=[str(install.program("programs", "python"))])
         peers: Sequence[Peer] = (*WEFT, PySpy(), PySpy("--native"), Austin())
@@ -39,14 +39,15 @@ def first_row(what: str, imports: str, peers: Sequence[Peer], python: Interprete
         for peer in peers:
             with row.trying(peer, settings):
                 waits = []
-                for _ in range(min(settings.rounds, 2)):
+                for _ in range(settings.rounds):
                     began = time.monotonic()
                     run = Recording(peer, python, target.pid, RATE_HZ, SECONDS).finish(stacks=True)
                     waits.append(1000 * (first_seen_s(run.stacks) - began))
                 row.add(peer.name, [spread(waits, "ms"), f"{run.told.samples:,}"], {"first_sample_ms": waits})
     row.notes.append(
-        "From the start of the recorder's command to its first sample, to some 10 ms: the program's functions are "
-        "named for the time at which they run, and the earliest that was recorded tells. Files are in memory."
+        "From the start of the recorder's command to its first sample, or up to 10 ms less: the program's functions "
+        "are named for the time at which they begin, and the earliest that was recorded tells. Files are in memory; "
+        "what weft keeps of modules is there from the second round on, or from earlier rows."
     )
     return row
 

@@ -1,7 +1,7 @@
 """How figures of the bench went from run to run: python -m benchmarks.history [WORD ...]
 
 Shown are those whose table, line and measure have all the words between them: python -m benchmarks.history cost bpf
-marginal. Without words: the runs, and what was measured. Medians; a run is told by its date and revision.
+marginal. Without words: the runs, and what was measured. Medians; a run is told by its date, revision and machine.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ def figures(run: dict[str, Any]) -> Iterator[tuple[str, float]]:
 
 
 def told(found: list[dict[str, Any]], words: list[str]) -> str:
-    """A paragraph a figure, a line a run that has it."""
+    """A paragraph a figure, a line a run that has it: when, of what, on which machine and how busy."""
     courses: dict[str, list[str]] = {}
     for run in found:
         machine = run["machine"]
         for name, value in figures(run):
             if all(word.lower() in name.lower() for word in words):
-                courses.setdefault(name, []).append(f"  {machine['date']}  {machine['revision']:<20}  {value:>12.5g}")
+                where = f"{machine['cpu']}, load {machine['load']:.1f}"
+                line = f"  {machine['date']}  {machine['revision']:<20}  {value:>12.5g}  {where}"
+                courses.setdefault(name, []).append(line)
     return "\n".join("\n".join([name, *lines]) for name, lines in courses.items())
 
 

@@ -30,9 +30,13 @@ def count_in_kernel() -> None:
 
 
 def kernel_time(pid: int, kind: int | None = None) -> KernelTime:
-    """What the programs of a process have taken so far; `kind`: of those of one type only."""
+    """What the programs of a process have taken so far; `kind`: of those of one type only. None once it has ended."""
     total = KernelTime()
-    for info in Path(f"/proc/{pid}/fdinfo").iterdir():
+    try:
+        files = list(Path(f"/proc/{pid}/fdinfo").iterdir())
+    except OSError:
+        return total
+    for info in files:
         try:
             text = info.read_text()
         except OSError:

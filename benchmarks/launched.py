@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from interpreters import Interpreter
 
 from benchmarks import install
-from benchmarks.peers import INSTALLED, PeerFailedError
+from benchmarks.peers import PeerFailedError, environment
 
 LIMIT_S = 300  # of a program that takes seconds
 IN_PROCESS = ["memray==1.20.0", "scalene==2.4.0"]
@@ -111,7 +111,7 @@ def launch(launcher: Launcher, interpreter: Interpreter, program: Sequence[str],
     with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as errors:
         command = launcher.command(interpreter, program, output)
         process = subprocess.Popen(
-            command, env=INSTALLED, cwd=folder, stdin=subprocess.DEVNULL, stdout=said, stderr=errors
+            command, env=environment(), cwd=folder, stdin=subprocess.DEVNULL, stdout=said, stderr=errors
         )
         limit = threading.Timer(LIMIT_S, os.kill, (process.pid, signal.SIGKILL))
         limit.start()

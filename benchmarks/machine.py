@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -25,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.kernel_time import count_in_kernel, kernel_time
+from benchmarks.processes import most_resident_bytes, tree
 from weft import Capture
 
 PROGRAM = """
@@ -55,18 +55,11 @@ class Cost:
     maps: int
 
 
-def _tree(pid: int) -> list[int]:
-    children = [int(each) for path in Path(f"/proc/{pid}/task").glob("*/children") for each in path.read_text().split()]
-    return [pid, *(each for child in children for each in _tree(child))]
-
-
 def _cost(pid: int) -> Cost:
-    cost = Cost(0.0, 0.0, 0, 0, 0)
-    for each in _tree(pid):
+    cost = Cost(0.0, 0.0, 0, most_resident_bytes(pid), 0)
+    for each in tree(pid):
         stat = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
         cost.cpu_s += sum(map(int, stat[11:15])) / _TICKS  # its own, and of children that have ended
-        status = Path(f"/proc/{each}/status").read_text()
-        cost.most_resident += int(re.findall(r"^VmHWM:\s*(\d+)", status, re.MULTILINE)[0]) << 10
     in_kernel = kernel_time(pid)
     cost.kernel_s, cost.runs, cost.maps = in_kernel.seconds, in_kernel.runs, in_kernel.maps
     return cost

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from pathlib import Path
+
+from interpreters import Interpreter
 
 from benchmarks.peers import Austin, Peer, PySpy, Recording, Tachyon, Weft
 from benchmarks.perf import Perf
-from benchmarks.programs import TARGETS, newest, running_program
+from benchmarks.processes import resident_bytes
+from benchmarks.programs import TARGETS, known_to_all, newest, running_program
 from benchmarks.results import Row, Settings
 
 RATE_HZ = 100
@@ -25,20 +25,22 @@ def memory(settings: Settings) -> Iterator[Row]:
     """A program a recorder, of a dozen kinds of work."""
     row = Row(
         f"Resident memory after ten minutes at {RATE_HZ} Hz, a dozen kinds of work",
-        ("after a minute", "after ten", "file", "samples"),
+        ("after a minute", "after ten", "of the kernel's", "file", "samples"),
     )
-    groups: list[tuple[tuple[int, int], Sequence[Peer]]] = [
-        ((3, 13), (*WEFT, PySpy(), PySpy("--native"), Austin(), Perf("fp"))),
-        ((3, 15), (Tachyon(),)),
+    groups: list[tuple[Interpreter | None, Sequence[Peer]]] = [
+        (known_to_all(), (*WEFT, PySpy(), PySpy("--native"), Austin(), Perf("fp"))),
+        (newest((3, 15)), (Tachyon(),)),
     ]
     with ExitStack() as stack:
         started = [
             (peer, python, stack.enter_context(running_program(python, TARGETS / "kinds.py", SECONDS + 300)))
-            for minor, peers in groups
-            if (python := newest(minor))
+            for python, peers in groups
+            if python
             for peer in peers
             if not row.is_missing(peer, python)
         ]
+        if not started:
+            return
         seen = [(peer, Recording(peer, python, target.pid, RATE_HZ, SECONDS)) for peer, python, target in started]
         begin = time.monotonic()
         early, late = [0] * len(seen), [0] * len(seen)
@@ -47,21 +49,16 @@ def memory(settings: Settings) -> Iterator[Row]:
             now = [resident_bytes(recording.pid) for _, recording in seen]
             late = [bytes_ or before for bytes_, before in zip(now, late, strict=True)]
             early = late if passed < EARLY_S else early
-        for (peer, recording), first, last in zip(seen, early, late, strict=True):
+        for (peer, recording), (_, python, _), first, last in zip(seen, started, early, late, strict=True):
             with row.trying(peer, settings):
                 run = recording.finish()
-                cells = [f"{first / 1e6:.0f} MB", f"{last / 1e6:.0f} MB", f"{run.file_bytes / 1e6:.2f} MB"]
-                row.add(peer.name, [*cells, f"{run.told.samples:,}"], {"resident_bytes": [last], "early": [first]})
+                of_kernel = f"{run.kernel_bytes / 1e6:.0f} MB" if run.kernel_bytes else "-"
+                cells = [f"{first / 1e6:.0f} MB", f"{last / 1e6:.0f} MB", of_kernel, f"{run.file_bytes / 1e6:.2f} MB"]
+                name = f"{peer.name}, {python.name}"
+                row.add(name, [*cells, f"{run.told.samples:,}"], {"resident_bytes": [last], "early": [first]})
     row.notes.append(
-        "All recorders run at once, each beside a program of its own, so that each has a part of the CPUs only. "
-        "After ten: in the last seconds."
+        "All recorders run at once, each beside a program of its own, so that each program has a part of the CPUs "
+        "only: weft's samples are of CPU time, the others' of time on the clock. After ten: in the last seconds. perf "
+        "knows no function of Python's here: its program runs without -X perf."
     )
     yield row
-
-
-def resident_bytes(pid: int) -> int:
-    """Of a process, now; 0 if it has ended."""
-    with contextlib.suppress(OSError):
-        found = re.search(r"VmRSS:\s*(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-        return int(found[1]) * 1024 if found else 0
-    return 0

@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -17,6 +18,8 @@ from interpreters import Interpreter, chroots
 
 import weft
 from benchmarks.install import program
+from benchmarks.kernel_time import kernel_time
+from benchmarks.processes import most_resident_bytes
 from benchmarks.programs import newest
 from weft import Capture, Profile
 from weft.profile.tables import View
@@ -38,9 +41,14 @@ class Told:
     samples: int
     late: int | None = None
     lost: int | None = None
+    truncated: int | None = None
+    degraded: int | None = None
+    seams: int | None = None  # between Python's frames and native ones
+    seams_proven: int | None = None
     hold_median_s: float | None = None
     hold_longest_s: float | None = None
     seconds: float = 0.0
+    kernel_s: float = 0.0  # of its own programs in the kernel, in the target's time: no process's CPU time has it
 
 
 @dataclass(frozen=True)
@@ -48,8 +56,9 @@ class Run:
     """One recording: what it told, and its cost."""
 
     told: Told
-    cpu_s: float
-    peak_bytes: int  # of resident memory
+    cpu_s: float  # of its processes, and of its programs in the kernel
+    peak_bytes: int  # of resident memory, of all of its processes
+    kernel_bytes: int  # of its maps in the kernel
     file_bytes: int
     stacks: list[tuple[Stack, float]] = field(default_factory=list)  # only if they were asked for, with their weights
     read_cpu_s: float = 0.0  # what it took to read these
@@ -89,12 +98,12 @@ class Weft:
     def __init__(self, collector: str, *options: str, native: bool = False, idle: bool = False) -> None:
         self.name = " ".join(["weft", collector, *options]) + native * " --native"
         self._idle = idle
+        self._collector = collector
         self._options = ["--collector", collector, "--native" if native else "--no-native", *options]
-        self._takes_root = collector == "bpf"
 
     def missing(self, interpreter: Interpreter) -> str:
         """The bpf collector is root's."""
-        return "it needs root" if self._takes_root and os.geteuid() else ""
+        return "it needs root" if self._collector == "bpf" and os.geteuid() else ""
 
     def version(self) -> str:
         """Of the package."""
@@ -106,17 +115,27 @@ class Weft:
         return [*record, "-p", str(pid), "-r", str(rate_hz), "-d", str(seconds), "-o", str(output)]
 
     def told(self, output: Path, said: str) -> Told:
-        """What its account says."""
+        """What its account says.
+
+        Samples of CPU time are those at ticks: not the stacks that it takes besides, of threads that have blocked.
+        """
         with Capture(output) as capture:
             account = capture.account()
-            losses = {loss.reason: loss.count for loss in capture.losses()}
+            losses = list(capture.losses())
+        besides = 0 if self._idle else account["stays"] + account["stacks_still"]
+        seams = [account[f"seams_{how}"] for how in ("proven", "counted", "open")]
         return Told(
-            samples=account["samples_taken"],
+            samples=account["samples_taken"] - besides,
             late=account["samples_late"],
-            lost=sum(count for reason, count in losses.items() if reason != "late"),
+            lost=sum(loss.count for loss in losses if loss.weight_ns and loss.reason != "late"),
+            truncated=account["stacks_truncated"],
+            degraded=sum(loss.count for loss in losses if not loss.weight_ns),
+            seams=sum(seams),
+            seams_proven=seams[0],
             hold_median_s=account["hold_ns_median"] / 1e9,
             hold_longest_s=account["hold_ns_max"] / 1e9,
             seconds=account["recorded_ns"] / 1e9,
+            kernel_s=account["hold_ns_total"] / 1e9 if self._collector == "bpf" else 0.0,
         )
 
     def stacks(self, output: Path) -> Iterator[tuple[Stack, float]]:
@@ -251,9 +270,7 @@ class Tachyon:
 
     def missing(self, interpreter: Interpreter) -> str:
         """It is a part of 3.15, and records that version only."""
-        if interpreter.minor != (3, 15):
-            return "it records 3.15 only"
-        return "" if interpreter.chroot is None or os.geteuid() == 0 else "it needs root, in the chroot that has 3.15"
+        return "" if interpreter.minor == (3, 15) else "it records 3.15 only"
 
     def version(self) -> str:
         """That of its interpreter."""
@@ -299,18 +316,21 @@ def _first_line(*command: str | Path) -> str:
     return (run.stdout or run.stderr).strip().partition("\n")[0]
 
 
-def _peak_bytes(pid: int) -> int:
-    """Of resident memory, so far; what its last moments add is not seen.
+@cache
+def _cache_folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="weft-bench-")
 
-    (ru_maxrss, which wait4 tells, is that of whoever has started it, if that is more.)
+
+def environment() -> dict[str, str]:
+    """Of recorders: what weft keeps of modules is this run's own, so nothing is there when it begins.
+
+    pip compiles what it installs. An editable weft compiles itself when it first runs, unless this forbids it.
     """
-    status = Path(f"/proc/{pid}/status").read_text()
-    found = re.search(r"VmHWM:\s*(\d+) kB", status)  # a process that is ending has none
-    return int(found[1]) * 1024 if found else 0
+    own = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**own, "XDG_CACHE_HOME": _cache_folder().name}
 
 
-# pip compiles what it installs. An editable weft compiles itself when it first runs, unless the environment forbids it.
-INSTALLED = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+LIMIT_S = 120  # for the start and the end of a recording
 
 
 class Recording:
@@ -322,10 +342,11 @@ class Recording:
         self._peer = peer
         self._folder = tempfile.TemporaryDirectory(dir=interpreter.chroot and interpreter.chroot / "tmp")
         self._output = Path(self._folder.name) / "recording"
-        self._peak_bytes = 0
+        self._limit = time.monotonic() + seconds + LIMIT_S
+        self._peak_bytes = self._kernel_bytes = 0
         self._said = tempfile.TemporaryFile()  # noqa: SIM115  (closed by finish)
         self._process = subprocess.Popen(
-            peer.command(pid, rate_hz, seconds, self._output), env=INSTALLED, stdout=self._said, stderr=self._said
+            peer.command(pid, rate_hz, seconds, self._output), env=environment(), stdout=self._said, stderr=self._said
         )
 
     @property
@@ -334,9 +355,15 @@ class Recording:
         return self._process.pid
 
     def finish(self, *, stacks: bool = False) -> Run:
-        """Its cost is that of the whole process, user and system (wait4(2)). PeerFailedError."""
-        while os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
-            self._peak_bytes = max(self._peak_bytes, _peak_bytes(self._process.pid))
+        """Its CPU time is that of the whole process and its children, user and system (wait4(2)). PeerFailedError."""
+        looks = 0
+        while os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+            self._peak_bytes = max(self._peak_bytes, most_resident_bytes(self.pid))
+            if looks % 20 == 0:  # each second: its maps do not grow
+                self._kernel_bytes = max(self._kernel_bytes, kernel_time(self.pid).maps)
+            if time.monotonic() > self._limit:
+                self._process.kill()
+            looks += 1
             time.sleep(0.05)
         _, status, usage = os.wait4(self._process.pid, 0)
         self._process.returncode = os.waitstatus_to_exitcode(status)
@@ -351,8 +378,9 @@ class Recording:
             read = list(self._peer.stacks(self._output)) if stacks else []
             return Run(
                 told,
-                usage.ru_utime + usage.ru_stime,
+                usage.ru_utime + usage.ru_stime + told.kernel_s,
                 self._peak_bytes,
+                self._kernel_bytes,
                 self._output.stat().st_size,
                 read,
                 sum(os.times()[:4]) - sum(before[:4]),

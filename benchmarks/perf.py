@@ -1,4 +1,8 @@
-"""Rows of Linux's perf, which knows Python's functions if the program is run with -X perf (CPython 3.12 and later)."""
+"""Rows of Linux's perf, which knows Python's functions if the program is run with -X perf (CPython 3.12 and later).
+
+For builds without frame pointers CPython's documentation has -X perf_jit (3.13 and later), with perf inject --jit
+before the file is read: the trampolines have unwind tables then.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +14,15 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
+from typing import NamedTuple
 
 from interpreters import Interpreter
 
 from benchmarks.cost import SORTS, WARM_UP_S
 from benchmarks.peers import Peer, PeerFailedError, Recording, Run, Stack, Told, Weft, places
-from benchmarks.programs import TARGETS, Worker, newest, running_program, running_worker
-from benchmarks.results import Row, Settings, told
+from benchmarks.programs import TARGETS, Worker, known_to_all, running_program, running_worker
+from benchmarks.results import Row, Settings, in_all, memory_of, spread, told
 from weft.sample import Frame, FrameKind
 
 RATES_HZ = (99, 1000)
@@ -61,7 +67,18 @@ class Perf:
 
     def command(self, pid: int, rate_hz: int, seconds: float, output: Path) -> list[str]:
         """The command line of a recording."""
-        record = ["perf", "record", "-F", str(rate_hz), "--call-graph", self._call_graph, "-o", str(output)]
+        record = [
+            "perf",
+            "record",
+            "-k",
+            "mono",
+            "-F",
+            str(rate_hz),
+            "--call-graph",
+            self._call_graph,
+            "-o",
+            str(output),
+        ]
         return [*record, *self._of(pid), "--", "sleep", str(seconds)]
 
     def _of(self, pid: int) -> list[str]:
@@ -70,20 +87,29 @@ class Perf:
     def told(self, output: Path, said: str) -> Told:
         """By its own statistics of the file."""
         report = ["perf", "report", "--stats", "--stdio", "-i", str(output)]
-        text = subprocess.run(report, check=False, capture_output=True, text=True).stdout
+        text = _said_by(report)
         counts = {name: int(count) for name, count in re.findall(r"(\w+) events:\s+(\d+)", text)}
         if "SAMPLE" not in counts:
             raise PeerFailedError("its file has no samples")
-        return Told(samples=counts["SAMPLE"], lost=counts.get("LOST", 0) + counts.get("LOST_SAMPLES", 0))
+        script = ["perf", "script", "--show-lost-events", "-F", "ip", "-i", str(output)]
+        losses = re.findall(r"PERF_RECORD_LOST\w*.*?lost (\d+)", _said_by(script))
+        return Told(samples=counts["SAMPLE"], lost=sum(map(int, losses)))
 
     def stacks(self, output: Path) -> Iterator[tuple[Stack, float]]:
         """A paragraph a sample, its frames a line each, the innermost first."""
-        script = ["perf", "script", "--no-inline", "-F", "ip,sym,dso", "-i", str(output)]
-        text = subprocess.run(script, check=False, capture_output=True, text=True, errors="replace").stdout
+        injected = output.with_name("injected")  # a code object of its own for each trampoline, beside the jitdump
+        inject = ["perf", "inject", "--jit", "-i", output, "-o", injected]
+        made = subprocess.run(inject, check=False, capture_output=True).returncode == 0  # not of forked processes
+        script = ["perf", "script", "--no-inline", "-F", "ip,sym,dso", "-i", str(injected if made else output)]
+        text = _said_by(script)
         for sample in text.split("\n\n"):
             lines = [re.fullmatch(r"\s*[0-9a-f]+ (.*) \((.*)\)", line) for line in sample.splitlines()]
             if frames := [_frame(line[1], line[2]) for line in lines if line]:
                 yield tuple(reversed(frames)), 1.0
+
+
+def _said_by(command: Sequence[str]) -> str:
+    return subprocess.run(command, check=False, capture_output=True, text=True, errors="replace").stdout
 
 
 def _frame(symbol: str, module: str) -> Frame:
@@ -122,37 +148,60 @@ class WeftOfMachine(Weft):
 
 def perf(settings: Settings) -> Iterator[Row]:
     """One busy thread beside perf, and the whole machine with twenty processes."""
-    if python := newest((3, 13)):
-        with_map = replace(python, command=[*python.command, "-X", "perf"])
-        yield one_thread(with_map, settings)
-        yield whole_machine(with_map, settings)
+    python = known_to_all()
+    if python is None or python.minor != (3, 13):
+        return
+    with_jitdump = replace(python, command=[*python.command, "-X", "perf_jit"])
+    yield one_thread(with_jitdump, settings)
+    yield whole_machine(with_jitdump, settings)
 
 
 def one_thread(python: Interpreter, settings: Settings) -> Row:
     """30 Python and 30 native frames, at perf's usual rate and at weft's."""
-    row = Row(f"Beside perf: 30 Python and 30 native frames, with -X perf, {python.name}", COLUMNS)
-    peers: Sequence[Peer] = (Weft("ptrace", native=True), Weft("bpf", native=True), Perf("dwarf"), Perf("fp"))
+    row = Row(f"Beside perf: 30 Python and 30 native frames, with -X perf_jit, {python.name}", COLUMNS)
+    peers: Sequence[Peer] = (
+        Weft("ptrace", native=True), Weft("bpf", native=True), Perf("dwarf"), Perf("dwarf,65528"), Perf("fp"),
+    )  # fmt: skip
     with running_worker(python, sorts=SORTS) as worker:
-        for rate_hz in RATES_HZ[1:] if settings.quick else RATES_HZ:
-            for peer in peers:
-                what = f", {rate_hz:,} Hz"
-                with row.trying(peer, settings, what):
-                    add(row, peer.name + what, *measured(peer, python, worker, rate_hz, settings))
+        for rate_hz in RATES_HZ:
+            seen: dict[str, list[Measured]] = {peer.name: [] for peer in peers}
+            what = f", {rate_hz:,} Hz"
+            for _ in range(settings.rounds):
+                for peer in peers:
+                    with row.trying(peer, settings, what):
+                        seen[peer.name].append(measured(peer, python, worker, rate_hz, settings))
+            for name, rounds in seen.items():
+                if rounds:
+                    add(row, name + what, rounds)
+        remove_jitdump(worker.pid)
     row.notes.append(
         f"Python frames: of the {DEPTH + 3} or so that there are, in the mean. To the root: the part of the stacks "
-        "that has the thread's first function. perf by unwind tables copies 8 KB of stack a sample and unwinds it when "
-        "the file is read, which ends at the first trampoline of -X perf: these have no tables. By frame pointers it "
-        "ends where code has none. To read it: CPU time of perf script (without inlined functions), and of weft's own "
-        "reading of the capture; weft names its frames when a recording ends, which is in its start. Slow-down: of the "
-        "program with -X perf, which slows it itself."
+        "that has the thread's first function. perf by unwind tables (dwarf) copies 8 KB of stack a sample, or what is "
+        "told, and unwinds it when the file is read; what is deeper is not there. By frame pointers (fp) it ends where "
+        "code has none. To read it: CPU time of perf inject and perf script (without inlined functions), and of weft's "
+        "own reading of the capture; weft names its frames when a recording ends, which is in its start. perf's CPU is "
+        "that of its process: to copy a stack takes time of the program, as weft bpf's walk does, which is in weft's "
+        "CPU. Slow-down: of the program with -X perf_jit, which slows it itself."
     )
     return row
 
 
-def measured(
-    peer: Peer, python: Interpreter, worker: Worker, rate_hz: int, settings: Settings
-) -> tuple[Run, Run, float]:
+def remove_jitdump(pid: int) -> None:
+    """What CPython and perf inject leave in /tmp."""
+    for file in [*Path("/tmp").glob(f"jit-{pid}.dump"), *Path("/tmp").glob(f"jitted-{pid}-*.so")]:
+        file.unlink()
+
+
+class Measured(NamedTuple):
     """A short recording and a long one, and the share of its work that the target lost under this."""
+
+    short: Run
+    long: Run
+    slowed: float
+
+
+def measured(peer: Peer, python: Interpreter, worker: Worker, rate_hz: int, settings: Settings) -> Measured:
+    """One round. PeerFailedError."""
     short = Recording(peer, python, worker.pid, rate_hz, 1).finish()
     before = worker.speed(settings.seconds / 3)
     recording = Recording(peer, python, worker.pid, rate_hz, round(settings.seconds + WARM_UP_S))
@@ -162,20 +211,27 @@ def measured(
     after = worker.speed(settings.seconds / 3)
     if long.told.samples <= short.told.samples:
         raise PeerFailedError("its longer recording has no more samples")
-    return short, long, 1 - 2 * under.work / (before.work + after.work)
+    return Measured(short, long, 1 - 2 * under.work / (before.work + after.work))
 
 
-def add(row: Row, name: str, short: Run, long: Run, slowed: float) -> None:
+def add(row: Row, name: str, rounds: Sequence[Measured]) -> None:
     """A line."""
-    samples = long.told.samples
-    cpu_us, read_us = 1e6 * long.cpu_s / samples, 1e6 * long.read_cpu_s / samples
-    marginal_us = 1e6 * (long.cpu_s - short.cpu_s) / (samples - short.told.samples)
-    frames, to_root = python_of(long.stacks)
-    cells = [f"{cpu_us:.1f} µs", f"{marginal_us:.1f} µs", f"{read_us:.1f} µs", f"{100 * slowed:.1f} %"]
-    cells += [f"{long.file_bytes / samples / 1e3:.1f} KB", f"{frames:.1f}", f"{to_root:.0%}"]
-    cells += [f"{samples:,}", told(long.told.lost)]
+    runs = [each.long for each in rounds]
+    cpu_us, read_us = ([1e6 * s / run.told.samples for s, run in zip(seconds, runs, strict=True)] for seconds in (
+        [run.cpu_s for run in runs], [run.read_cpu_s for run in runs],
+    ))  # fmt: skip
+    marginal_us = [
+        1e6 * (long.cpu_s - short.cpu_s) / (long.told.samples - short.told.samples) for short, long, _ in rounds
+    ]
+    slowed = [each.slowed for each in rounds]
+    frames, to_root = zip(*(python_of(run.stacks) for run in runs), strict=True)
+    cells = [spread(cpu_us, "µs"), spread(marginal_us, "µs"), spread(read_us, "µs")]
+    cells += [spread([100 * each for each in slowed], "%")]
+    cells += [f"{median(run.file_bytes / run.told.samples for run in runs) / 1e3:.1f} KB"]
+    cells += [f"{median(frames):.1f}", f"{median(to_root):.0%}"]
+    cells += [f"{median(run.told.samples for run in runs):,.0f}", in_all([run.told.lost for run in runs])]
     figures = {"cpu_us_a_sample": cpu_us, "marginal_cpu_us": marginal_us, "read_us": read_us, "slowed": slowed}
-    row.add(name, cells, {key: [value] for key, value in {**figures, "to_root": to_root}.items()})
+    row.add(name, cells, {**figures, "to_root": to_root})
 
 
 def python_of(stacks: Sequence[tuple[Stack, float]]) -> tuple[float, float]:
@@ -196,7 +252,7 @@ def _last(qualified: str) -> str:
 def whole_machine(python: Interpreter, settings: Settings) -> Row:
     """The machine, with twenty processes of Python's."""
     row = Row(
-        f"The whole machine at {MACHINE_HZ} Hz: {PROCESSES} processes with -X perf that use one CPU, {python.name}",
+        f"The whole machine at {MACHINE_HZ} Hz: {PROCESSES} processes with -X perf_jit that use one CPU, {python.name}",
         ("CPU of the recorder", "to read it", "peak memory", "file", "samples", "lost"),
     )
     seconds = settings.seconds + 2
@@ -206,11 +262,11 @@ def whole_machine(python: Interpreter, settings: Settings) -> Row:
             with row.trying(peer, settings):
                 run = Recording(peer, python, target.pid, MACHINE_HZ, seconds).finish(stacks=True)
                 cpu_percent = 100 * run.cpu_s / seconds
-                cells = [f"{cpu_percent:.1f} %", f"{run.read_cpu_s:.2f} s", f"{run.peak_bytes / 1e6:.0f} MB"]
+                cells = [f"{cpu_percent:.1f} %", f"{run.read_cpu_s:.2f} s", memory_of([run])]
                 cells += [f"{run.file_bytes / 1e6:.2f} MB", f"{run.told.samples:,}", told(run.told.lost)]
                 row.add(peer.name, cells, {"recorder_cpu_percent": [cpu_percent], "peak_bytes": [run.peak_bytes]})
     row.notes.append(
         f"CPU of the recorder: of one CPU, over {seconds:.0f} s, its start and its end included. To read it: the CPU "
-        "time of perf script, and of weft's own reading. weft records all Python processes, perf all that runs."
+        "time of perf inject and perf script, and of weft's own reading. Both record all that runs."
     )
     return row

@@ -16,16 +16,34 @@ import running
 from interpreters import Interpreter, all_interpreters
 from running import Target, target_env
 
+from benchmarks.processes import cpu_s_of
+
 TARGETS = Path(__file__).with_name("targets")
 # Peers that run in a chroot themselves need /proc there, and have to see the program's files under the names that it
 # has: all is done in a mount namespace of the program's own, which ends with it.
 _IN_CHROOT = 'mount -t proc proc "$2/proc"; exec "$@"'  # chroot TREE PYTHON ...
 
 
+OLDEST = (3, 9)  # that all targets run on
+
+
 def newest(minor: tuple[int, int]) -> Interpreter | None:
-    """An interpreter of a version; one with symbols, if there is one; None: it is not on this machine."""
+    """The newest interpreter of a version, outside of a chroot if there is one; None: it is not on this machine."""
     found = [each for each in all_interpreters() if each.minor == minor and not each.free_threaded]
-    return min(found, key=lambda each: (each.chroot is not None, each.name), default=None)
+    return max(found, key=lambda each: (each.chroot is None, each.version), default=None)
+
+
+def known_to_all(wanted: tuple[int, int] = (3, 13)) -> Interpreter | None:
+    """An interpreter of a version that all peers know; without it the newest one before it.
+
+    Not one in a chroot, where austin finds no Python and packages cannot be installed.
+    """
+    found = [
+        each
+        for each in all_interpreters()
+        if OLDEST <= each.minor <= wanted and each.chroot is None and not each.free_threaded
+    ]
+    return max(found, key=lambda each: each.version, default=None)
 
 
 @contextlib.contextmanager
@@ -54,11 +72,6 @@ class Speed:
     # What a server's client has waited, in the median and in the longest hundredth:
     p50_ms: float | None = None
     p99_ms: float | None = None
-
-
-def cpu_s_of(pid: int) -> float:
-    """The CPU time that the threads of a process have had (the kernel's Documentation/scheduler/sched-stats.rst)."""
-    return sum(int(file.read_bytes().split()[0]) for file in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9
 
 
 class Worker:

@@ -14,25 +14,31 @@ from interpreters import Interpreter
 
 from benchmarks import install
 from benchmarks.peers import Austin, Peer, PySpy, Recording, Run, Weft
-from benchmarks.programs import TARGETS, Speed, cpu_s_of, newest, running_counter, running_program
-from benchmarks.results import Row, Settings, spread, told
+from benchmarks.processes import cpu_s_of
+from benchmarks.programs import TARGETS, Speed, known_to_all, running_counter, running_program
+from benchmarks.results import Row, Settings, in_all, memory_of, spread
 
 FOLDER = TARGETS / "real"
 RATE_HZ = 250
 WARM_UP_S = 2.0  # recorders read symbols when they begin
 ROUNDS = 2
+PEERS: Sequence[Peer] = (Weft("ptrace", native=True), Weft("bpf", native=True), PySpy("--native"), Austin())
+WITH_CHILDREN: Sequence[Peer] = (
+    Weft("ptrace", "-s", native=True), Weft("bpf", "-s", native=True), PySpy("--native", "-s"), Austin("-C"),
+)  # fmt: skip
 PACKAGES = [
     "flask==3.1.2", "waitress==3.0.2", "numpy==2.3.4", "pandas==2.3.3", "scikit-learn==1.7.2", "lxml==6.0.2",
     "pytest==8.4.2",
 ]  # fmt: skip
 TORCH = "torch==2.13.0"  # of 200 MB, or of gigabytes where PyPI has it
 SERVERS = {"Flask": ("flask_app.py", ["/", "/items"]), "asyncio server": ("asyncio_server.py", ["/"])}
+POOL = "pool of processes"
 WORK = {
     "pandas": "pandas",
     "scikit-learn": "scikit_learn",
     "lxml (Cython)": "lxml",
     "pytest": "pytest",
-    "pool of processes": "pool",
+    POOL: "pool",
     "PyTorch": "torch",
 }
 QUICKLY = ("Flask",)  # of the quick bench
@@ -78,21 +84,22 @@ def running(name: str, python: Interpreter) -> Iterator[Program]:
 
 def real(settings: Settings) -> Iterator[Row]:
     """Each program beside itself, recorded by each peer in turn."""
-    python = newest((3, 11))
+    python = known_to_all((3, 11))
     columns = ("slow-down", "p50", "p99", "CPU of the recorder", "peak memory", "samples", "late", "lost")
     row = Row(
         f"Real programs, recorded at {RATE_HZ} Hz with native frames, on {python.name if python else 3.11}", columns
     )
     if python is None or not install.make("programs", PACKAGES, python.command[0]):
-        row.notes.append("Not measured: the programs could not be installed.")
+        why = "the programs could not be installed" if python else "there is no CPython 3.9 to 3.11"
+        row.notes.append(f"Not measured: {why}.")
         yield row
         return
     names = QUICKLY if settings.quick else (*SERVERS, *WORK)
     if "PyTorch" in names and not install.make("torch", [TORCH], python.command[0]):
         row.notes.append(f"PyTorch was not measured: {TORCH} could not be installed.")
         names = tuple(name for name in names if name != "PyTorch")
-    peers: Sequence[Peer] = (Weft("ptrace", native=True), Weft("bpf", native=True), PySpy("--native"), Austin())
     for name in names:
+        peers = WITH_CHILDREN if name == POOL else PEERS
         environment = "torch" if name == "PyTorch" else "programs"
         its_python = replace(python, command=[str(install.program(environment, "python"))])
         with running(name, its_python) as program:
@@ -100,7 +107,7 @@ def real(settings: Settings) -> Iterator[Row]:
     row.notes.append(
         "Slow-down: of rounds of work, or requests, a second, against before and after. p50 and p99: what a client of "
         "the server waits, recorded, and not. CPU of the recorder: in percent of one CPU, its start and its end "
-        "included. austin knows no native frames. Of the pool, the parent alone is recorded."
+        "included. austin knows no native frames. The pool is recorded with its children. Late and lost: in all rounds."
     )
     yield row
 
@@ -126,22 +133,22 @@ def measure(
         if seen:
             slowed = [1 - 2 * under.work / (before.work + after.work) for before, under, after, _ in seen]
             cpu = [100 * run.cpu_s / (settings.seconds + WARM_UP_S + 1) for *_, run in seen]
-            last = seen[-1][3].told
+            runs = [run for *_, run in seen]
             cells = [
                 spread([100 * each for each in slowed], "%"),
                 _waited([(u.p50_ms, b.p50_ms) for b, u, *_ in seen]),
                 _waited([(u.p99_ms, b.p99_ms) for b, u, *_ in seen]),
                 spread(cpu, "%"),
-                f"{median(run.peak_bytes for *_, run in seen) / 1e6:.0f} MB",
-                f"{median(run.told.samples for *_, run in seen):,.0f}",
-                told(last.late),
-                told(last.lost),
+                memory_of(runs),
+                f"{median(run.told.samples for run in runs):,.0f}",
+                in_all([run.told.late for run in runs]),
+                in_all([run.told.lost for run in runs]),
             ]
             measured = {
                 "slowed": slowed,
                 "recorder_cpu_percent": cpu,
-                "peak_bytes": [run.peak_bytes for *_, run in seen],
-                "samples": [run.told.samples for *_, run in seen],
+                "peak_bytes": [run.peak_bytes for run in runs],
+                "samples": [run.told.samples for run in runs],
                 "p50_ms": [under.p50_ms for _, under, *_ in seen if under.p50_ms is not None],
                 "p99_ms": [under.p99_ms for _, under, *_ in seen if under.p99_ms is not None],
             }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,7 +12,10 @@ from typing import Protocol
 
 from interpreters import Interpreter
 
-from benchmarks.peers import Peer, PeerFailedError
+from benchmarks.peers import Peer, PeerFailedError, Run
+
+# What a recorder, or a program that it needs, may fail with; the rest is a mistake of the bench's own.
+FAILURES = (PeerFailedError, OSError, subprocess.SubprocessError)
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ class Row:
         settings.progress(f"{self.title}: {peer.name}{what}")
         try:
             yield
-        except PeerFailedError as error:
+        except FAILURES as error:
             self.missing[peer.name + what] = str(error)
 
     def markdown(self) -> str:
@@ -104,3 +108,17 @@ def micros(values: Sequence[float | None]) -> str:
 def told(value: int | None) -> str:
     """A count, if it is known."""
     return "-" if value is None else f"{value:,}"
+
+
+def in_all(values: Sequence[int | None]) -> str:
+    """The sum of counts of several recordings, if they are known."""
+    known = [value for value in values if value is not None]
+    return told(sum(known) if known else None)
+
+
+def memory_of(runs: Sequence[Run]) -> str:
+    """The median of what was resident at most; and of what the kernel holds for the recorder."""
+    resident, of_kernel = (
+        median(values) / 1e6 for values in zip(*((r.peak_bytes, r.kernel_bytes) for r in runs), strict=True)
+    )
+    return f"{resident:.0f} MB" + (f" + {of_kernel:.0f} MB" if of_kernel else "")

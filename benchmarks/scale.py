@@ -11,8 +11,8 @@ from pathlib import Path
 from interpreters import Interpreter
 
 from benchmarks.peers import Austin, Peer, PeerFailedError, PySpy, Recording, Run, Weft
-from benchmarks.programs import TARGETS, newest, running_program
-from benchmarks.results import Row, Settings, told
+from benchmarks.programs import TARGETS, known_to_all, running_program
+from benchmarks.results import Row, Settings, memory_of, told
 
 FAMILY_HZ = 100
 MAPPED_HZ = 250
@@ -56,7 +56,7 @@ one %number
 
 def scale(settings: Settings) -> Iterator[Row]:
     """Processes, and mapped code."""
-    if python := newest((3, 13)):
+    if python := known_to_all():
         yield with_processes(python, settings)
         yield with_code(python, settings)
 
@@ -78,15 +78,16 @@ def with_processes(python: Interpreter, settings: Settings) -> Row:
                     cells, measured = _figures(run, seconds)
                     row.add(peer.name + what, [*cells, told(run.told.late), told(run.told.lost)], measured)
     row.notes.append(
-        "CPU of the recorder: of one CPU, its start and its end included. Each process computes a part of the time. "
-        "weft's samples are of CPU time, the others' of time on the clock."
+        "CPU of the recorder: of one CPU over the time that was asked for, its start and its end included. Each "
+        "process computes a part of the time. Samples are not alike: weft's are of CPU time, one by one; the others "
+        "look at all processes at each of theirs, and austin keeps those that sleep, too."
     )
     return row
 
 
 def _figures(run: Run, seconds: float) -> tuple[list[str], dict[str, list[float]]]:
     percent = 100 * run.cpu_s / seconds
-    cells = [f"{percent:.1f} %", f"{run.peak_bytes / 1e6:.0f} MB", f"{run.told.samples:,}"]
+    cells = [f"{percent:.1f} %", memory_of([run]), f"{run.told.samples:,}"]
     return cells, {"recorder_cpu_percent": [percent], "peak_bytes": [run.peak_bytes]}
 
 

@@ -8,15 +8,15 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 from interpreters import Interpreter
 
 from benchmarks.asked import compiled
-from benchmarks.launched import Alone, InProcess, Launcher, launch
+from benchmarks.launched import Alone, InProcess, Launch, Launcher, launch
 from benchmarks.peers import Weft
-from benchmarks.programs import TARGETS, newest
+from benchmarks.programs import TARGETS, known_to_all
 from benchmarks.results import Row, Settings, spread
 from benchmarks.truth import chance_of, errors_of, probability
 
@@ -48,7 +48,7 @@ class WeftLaunch:
 
 def scalene(settings: Settings) -> Iterator[Row]:
     """Its shares of a dozen kinds of work, and the slow-down of a program that is started with it."""
-    if python := newest((3, 13)):
+    if python := known_to_all():
         yield shares_row(python, settings)
         yield cost_row(python, settings)
 
@@ -97,21 +97,24 @@ def cost_row(python: Interpreter, settings: Settings) -> Row:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         program = [str(shutil.copy(TARGETS / "asks.py", folder)), str(compiled(folder)), str(TIMES)]
-        alone = [launch(Alone(), python, program, folder) for _ in range(settings.rounds)]
-        work_s, wall_s, cpu_s = (
-            fmean(values)
-            for values in zip(*((run.told["works_s"], run.wall_s, run.cpu_s) for run in alone), strict=True)
-        )
-        for launcher in launchers:
-            with row.trying(launcher, settings):
-                runs = [launch(launcher, python, program, folder) for _ in range(settings.rounds)]
-                slowed = [run.told["works_s"] / work_s - 1 for run in runs]
-                whole = spread([run.wall_s / wall_s for run in runs], "")
-                cpu = spread([run.cpu_s / cpu_s for run in runs], "")
-                cells = [spread([100 * each for each in slowed], "%"), f"x {whole}", f"x {cpu}"]
-                row.add(launcher.name, cells, {"slowed": slowed})
+        pairs: dict[str, list[tuple[Launch, Launch]]] = {launcher.name: [] for launcher in launchers}
+        wall_s = []
+        for _ in range(settings.rounds):
+            alone = launch(Alone(), python, program, folder)
+            wall_s.append(alone.wall_s)
+            for launcher in launchers:
+                with row.trying(launcher, settings):
+                    pairs[launcher.name].append((launch(launcher, python, program, folder), alone))
+    for peer, runs in pairs.items():
+        if runs:
+            slowed = [run.told["works_s"] / alone.told["works_s"] - 1 for run, alone in runs]
+            whole = spread([run.wall_s / alone.wall_s for run, alone in runs], "")
+            cpu = spread([run.cpu_s / alone.cpu_s for run, alone in runs], "")
+            cells = [spread([100 * each for each in slowed], "%"), f"x {whole}", f"x {cpu}"]
+            row.add(peer, cells, {"slowed": slowed})
     row.notes.append(
         "Slow-down: of the program's work, in CPU time. Its whole run, and CPU of all: from the start of the command "
-        f"to its end, the recorder's own start and end with it, against the program alone, which takes {wall_s:.1f} s."
+        "to its end, the recorder's own start and end with it, against the program alone, which takes "
+        f"{median(wall_s):.1f} s. CPU of weft bpf in the kernel is the program's."
     )
     return row

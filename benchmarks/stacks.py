@@ -19,7 +19,7 @@ from running import TARGETS as TESTS_TARGETS
 
 from benchmarks.dumpers import NAMELESS, NATIVE, OTHER, PYTHON, Dumper, Gdb, Place, PySpyDump, PystackDump, WeftDump
 from benchmarks.peers import PeerFailedError
-from benchmarks.programs import TARGETS, newest, running_program
+from benchmarks.programs import TARGETS, known_to_all, running_program
 from benchmarks.results import Row, Settings
 
 KINDS = {
@@ -99,8 +99,8 @@ def _common(one: Sequence[Place], other: Sequence[Place]) -> list[tuple[int, int
 
 def stacks(settings: Settings) -> Iterator[Row]:
     """Stopped programs, each looked at by all tools in turn."""
-    python = newest((3, 13))
-    if python is None:
+    python = known_to_all()
+    if python is None or python.minor != (3, 13):  # gdb_stack.py knows that version
         return
     row = Row(
         f"Stacks of stopped programs, beside gdb's, {python.name}",

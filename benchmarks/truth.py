@@ -14,7 +14,7 @@ from storm_grammar import violation
 from woven_calls import calls, has_gap, kind_of, kinds_of
 
 from benchmarks.peers import Austin, Peer, PeerFailedError, PySpy, Recording, Run, Stack, Tachyon, Weft, places
-from benchmarks.programs import TARGETS, newest, running_program
+from benchmarks.programs import TARGETS, known_to_all, newest, running_program
 from benchmarks.results import Measured, Row, Settings, told
 
 RATE_HZ = 1000
@@ -23,17 +23,17 @@ WEFT = (Weft("ptrace"), Weft("bpf"), Weft("ptrace", native=True), Weft("bpf", na
 
 def groups() -> Iterator[tuple[Interpreter, Sequence[Peer]]]:
     """Who is compared on which interpreter."""
-    if python := newest((3, 13)):
+    if python := known_to_all():
         yield python, (*WEFT, PySpy(), PySpy("--nonblocking"), Austin())
     if own := newest((3, 15)):
         yield own, (*WEFT, Tachyon(), Tachyon("--blocking"))
 
 
 def groups_by_cpu() -> Iterator[tuple[Interpreter, Sequence[Peer]]]:
-    """The same, of CPU time alone. py-spy has no mode for it: it leaves out the threads that it takes for idle."""
+    """The same, of CPU time alone, for which py-spy has no mode."""
     mode = ("--mode", "cpu")
     weft = (Weft("ptrace", *mode), Weft("bpf", *mode))
-    if python := newest((3, 13)):
+    if python := known_to_all():
         yield python, (*weft, PySpy(), PySpy("--nonblocking"), Austin("--cpu"))
     if own := newest((3, 15)):
         yield own, (*weft, Tachyon(*mode), Tachyon(*mode, "--blocking"))
@@ -43,7 +43,7 @@ def storm(settings: Settings) -> Iterator[Row]:
     """A program of tens of millions of short calls a second, of whose stacks it is known which can exist."""
     for interpreter, peers in groups():
         title = f"Impossible stacks: a storm of short calls at 1 kHz, {interpreter.name}"
-        row = Row(title, ("samples", "impossible", "empty", "lost", "late"))
+        row = Row(title, ("samples", "impossible", "empty", "truncated", "degraded", "lost", "late"))
         seconds = settings.seconds * settings.rounds
         for peer in peers:
             with row.trying(peer, settings):
@@ -51,15 +51,17 @@ def storm(settings: Settings) -> Iterator[Row]:
                     run = Recording(peer, interpreter, target.pid, RATE_HZ, seconds).finish(stacks=True)
                 empty, wrong = (part / whole_of(run) for part in judged(run.stacks))
                 cells = [f"{run.told.samples:,}", _percent(wrong), _percent(empty)]
+                cells += map(told, (run.told.truncated, run.told.degraded, run.told.lost, run.told.late))
                 measured: Measured = {
                     "samples": [run.told.samples],
                     "impossible_share": [wrong],
                     "empty_share": [empty],
                 }
-                row.add(peer.name, [*cells, told(run.told.lost), told(run.told.late)], measured)
+                row.add(peer.name, cells, measured)
         row.notes.append(
             "Impossible: the part of what was recorded whose stack the program's call tree does not have. Empty: shown "
-            "without any Python frame. Lost and late: samples that the recorder itself tells so."
+            "without any Python frame. Truncated, degraded, lost and late: samples that the recorder itself tells so. "
+            "austin marks some of its frames as invalid; its own converter leaves the marks out."
         )
         yield row
 
@@ -80,12 +82,12 @@ def whole_of(run: Run) -> float:
 
 def interleavings(settings: Settings) -> Iterator[Row]:
     """Python that calls C that calls Python: by its name, each Python function tells which C function has called it."""
-    python = newest((3, 13))
+    python = known_to_all()
     if python is None:
         return
     row = Row(
         f"Interleavings of Python and C, 50 calls deep, at 1 kHz, {python.name}",
-        ("stacks with a wrong call", "C calls that are shown", "marked as not whole", "samples"),
+        ("stacks with a wrong call", "C calls that are shown", "seams proven", "marked as not whole", "samples"),
     )
     seconds = settings.seconds * settings.rounds
     peers: Sequence[Peer] = (Weft("ptrace", native=True), Weft("bpf", native=True), PySpy("--native"))
@@ -97,11 +99,14 @@ def interleavings(settings: Settings) -> Iterator[Row]:
             marked = sum(weight for stack, weight in run.stacks if has_gap(stack)) / whole
             wrong, shown = judged_calls([(stack, weight) for stack, weight in run.stacks if not has_gap(stack)])
             measured = {"wrong_share": [wrong], "shown_share": [shown], "marked_share": [marked]}
-            cells = [_percent(wrong), f"{shown:.1%}", _percent(marked), f"{run.told.samples:,}"]
+            proven = "-" if run.told.seams_proven is None else f"{run.told.seams_proven:,} of {run.told.seams:,}"
+            cells = [_percent(wrong), f"{shown:.1%}", proven, _percent(marked), f"{run.told.samples:,}"]
             row.add(peer.name, cells, measured)
     row.notes.append(
         "Wrong: a C function that calls one Python function is shown below another. A call is shown if the C function "
-        "that makes it is; py-spy hides those of the interpreter by design. What is marked is not judged."
+        "that makes it is; py-spy hides those of the interpreter by design. Seams proven: places between Python and "
+        "native frames that were found by an address on the stack, by the recorder's own account. What is marked is "
+        "not judged."
     )
     yield row
 
@@ -125,10 +130,22 @@ def shares(settings: Settings) -> Iterator[Row]:
     for interpreter, peers in groups():
         what = "a dozen kinds of work in turns"
         seconds = _share_seconds(settings) + 4
-        yield share_row(what, TARGETS / "kinds.py", [seconds], interpreter, peers, settings)
+        row = share_row(what, TARGETS / "kinds.py", [seconds], interpreter, peers, settings)
+        row.notes.append(
+            "Chance: how often as many samples that fall at random would be as far off, all shares together "
+            "(chi-square); below 0.001 it is an error. weft's samples fall at random; of those that come at even times "
+            "more would be alike, so for these it is too kind."
+        )
+        yield row
     for interpreter, peers in () if settings.quick else groups_by_cpu():
         what = "eight threads that compete for the GIL"
-        yield share_row(what, TARGETS / "contenders.py", [], interpreter, peers, settings)
+        row = share_row(what, TARGETS / "contenders.py", [], interpreter, peers, settings)
+        row.notes.append(
+            "Each thread has a function of its own, and its CPU time is the kernel's account of it. weft weighs its "
+            "samples by that account, so that no chance is left: what it is off comes of the recording's begin and "
+            "end. py-spy has no mode for CPU time: it leaves out the threads that it takes for idle."
+        )
+        yield row
 
 
 def share_row(
@@ -143,6 +160,7 @@ def share_row(
     row = Row(
         f"Shares of CPU time: {what}, at 1 kHz, {interpreter.name}",
         ("most off", "points off, in the mean", "chance of as much", "elsewhere", "samples"),
+        notes=["Points: percentage points. Elsewhere: in no function whose share is known."],
     )
     for peer in peers:
         with row.trying(peer, settings):
@@ -151,20 +169,17 @@ def share_row(
                 before = _cpu_s_of_threads(target)
                 run = Recording(peer, interpreter, target.pid, RATE_HZ, _share_seconds(settings)).finish(stacks=True)
                 true = {function: cpu_s - before[function] for function, cpu_s in _cpu_s_of_threads(target).items()}
+                of_threads = bool(true)
                 true = true or target.next_line()["cpu_s"]
             weights = {kind: _weight_in(kind, run.stacks) for kind in true}
             elsewhere = 1 - sum(weights.values()) / whole_of(run)
             errors = errors_of(weights, true)
-            chance = chance_of(errors, true, run.told.samples * (1 - elsewhere))
+            chance = None if of_threads else chance_of(errors, true, run.told.samples * (1 - elsewhere))
             worst = max(errors, key=lambda kind: abs(errors[kind]))
             cells = [f"{worst} {errors[worst]:+.2f}", f"{fmean(map(abs, errors.values())):.2f}"]
-            cells += [probability(chance), _percent(elsewhere), f"{run.told.samples:,}"]
-            measured = {"points_off": list(errors.values()), "elsewhere": [elsewhere], "chance": [chance]}
+            cells += ["-" if chance is None else probability(chance), _percent(elsewhere), f"{run.told.samples:,}"]
+            measured = {"points_off": list(errors.values()), "elsewhere": [elsewhere]}
             row.add(peer.name, cells, measured)
-    row.notes.append(
-        "Points: percentage points. Chance: how often as many samples that fall at random would be as far off, all "
-        "shares together (chi-square); below 0.001 it is an error. Elsewhere: in no function whose share is known."
-    )
     return row
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,8 +18,9 @@ from benchmarks import history, page
 from benchmarks.charts import draw
 from benchmarks.cost import marginal_us
 from benchmarks.peers import Austin, Peer, PeerFailedError, PySpy, Recording, Run, Tachyon, Told, Weft, places
-from benchmarks.programs import newest, running_program
-from benchmarks.results import Row, spread
+from benchmarks.processes import most_resident_bytes, resident_bytes, tree
+from benchmarks.programs import known_to_all, newest, running_program
+from benchmarks.results import Row, Settings, spread
 from benchmarks.truth import chance_of, errors_of, judged, judged_calls
 from weft.sample import Frame, FrameKind
 
@@ -33,7 +35,7 @@ KINDS = ("loop", "calls", "c_code")
 def test_a_peers_recording_is_read(make: Callable[[], Peer]) -> None:
     """GIVEN a program with three functions that take turns THEN each peer's file has them, called by the module."""
     peer = make()
-    for interpreter in filter(None, (newest((3, 13)), newest((3, 15)))):
+    for interpreter in filter(None, (known_to_all(), newest((3, 15)))):
         if peer.missing(interpreter):
             continue
         with running_program(interpreter, TARGETS / "shares.py", 60, *KINDS) as target:
@@ -57,7 +59,7 @@ def python(function: str) -> Frame:
 
 def test_a_recording_that_fails() -> None:
     """GIVEN a process that is not there THEN that is an error with the recorder's own words, and no empty result."""
-    interpreter = newest((3, 13)) or newest((3, 11))
+    interpreter = known_to_all()
     assert interpreter
     with pytest.raises(PeerFailedError, match="no process has the PID"):
         Recording(Weft("ptrace"), interpreter, 2**22 - 1, 100, 1).finish()
@@ -66,17 +68,17 @@ def test_a_recording_that_fails() -> None:
 def test_no_figure_comes_of_nothing() -> None:
     """GIVEN recordings that saw only a thread that waits THEN there is no cost per sample, but an error."""
     waits = [((python("<module>"),), 5.0)]
-    short, long = (Run(Told(samples), 0.5, 0, 0, waits) for samples in (5, 50))
+    short, long = (Run(Told(samples), 0.5, 0, 0, 0, waits) for samples in (5, 50))
     with pytest.raises(PeerFailedError, match="no more samples"):
         marginal_us(short, long)
     works = [((python("<module>"), python("main.<locals>.descend")), 4.0), *waits]
-    short, long = (Run(Told(samples), cpu_s, 0, 0, works) for samples, cpu_s in ((9, 0.5), (90, 0.86)))
+    short, long = (Run(Told(samples), cpu_s, 0, 0, 0, works) for samples, cpu_s in ((9, 0.5), (90, 0.86)))
     assert marginal_us(short, long) == pytest.approx(0.36 / 36 * 1e6)
 
 
 def test_torn_stacks_are_found() -> None:
     """GIVEN stacks of a storm, one of them without its root, one empty THEN each counts as what it is."""
-    interpreter = newest((3, 13)) or newest((3, 11))
+    interpreter = known_to_all()
     assert interpreter
     with running_program(interpreter, TARGETS / "storm.py", 60) as target:
         run = Recording(Weft("ptrace"), interpreter, target.pid, 1000, 1).finish(stacks=True)
@@ -150,24 +152,66 @@ def test_the_table() -> None:
     assert spread([0.07], "") == "0.070"
 
 
+def machine(date: str) -> dict[str, object]:
+    """Of a run, as the history has it."""
+    return {"date": date, "revision": "abc", "cpu": "Z80", "load": 0.5}
+
+
+def test_errors_of_both_signs_are_remembered_by_their_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN errors that add up to nothing THEN the history has their mean size; of other figures the median."""
+    monkeypatch.setattr(page, "HISTORY", tmp_path / "runs.jsonl")
+    row = Row("Shares", ("off",))
+    row.add("weft", ["1"], {"points_off": [-3.0, 1.0, 2.0], "samples": [7, 9, 8]})
+    page.remember(page.Machine("Z80", 2, "6.1", "Monday", "abc", "python -m benchmarks", 0.5, ["weft 1"]), [row])
+    ((name, mean), (other, samples)) = sorted(history.figures(*history.runs(tmp_path / "runs.jsonl")))
+    assert (name, mean) == ("Shares | weft | points_off_mean", 2.0)
+    assert (other, samples) == ("Shares | weft | samples", 8)
+
+
+def test_a_row_that_fails_is_told() -> None:
+    """GIVEN a peer that ends badly, and one that is missing THEN both are told below the table, and others go on."""
+    row, settings = Row("Title", ()), Settings(1, 1, quick=True)
+    for error in (PeerFailedError("it ended"), FileNotFoundError("no such program")):
+        with row.trying(Weft("ptrace"), settings, f", {type(error).__name__}"):
+            raise error
+    assert list(row.missing.values()) == ["it ended", "no such program"]
+
+
+def test_memory_is_that_of_all_processes() -> None:
+    """GIVEN a process that has started one more, with 32 MB THEN these are counted, while it lives."""
+    program = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"
+    child = "import sys; data = bytearray(32 << 20); data[::4096] = bytes(8192); print(flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, child], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout
+        process.stdout.readline()
+        assert len(tree(process.pid)) == 2
+        assert 32 << 20 < resident_bytes(process.pid) <= most_resident_bytes(process.pid) < 100 << 20
+        assert process.stdin
+        process.stdin.close()
+    assert resident_bytes(process.pid) == most_resident_bytes(process.pid) == 0
+
+
 def test_the_history() -> None:
     """GIVEN two runs of which one has a figure more THEN the course of each figure is told, of those that have it."""
-    first, second = ({"machine": {"date": date, "revision": "abc"}, "medians": medians} for date, medians in (
+    first, second = ({"machine": machine(date), "medians": medians} for date, medians in (
         ("yesterday", {"Cost": {"weft bpf": {"slowed": 0.03}}}),
         ("today", {"Cost": {"weft bpf": {"slowed": 0.02, "samples": 9000}, "py-spy": {"slowed": 0.4}}}),
     ))  # fmt: skip
     text = history.told([first, second], ["COST", "weft", "slowed"])
     assert [line.split() for line in text.splitlines()] == [
-        ["Cost", "|", "weft", "bpf", "|", "slowed"], ["yesterday", "abc", "0.03"], ["today", "abc", "0.02"],
+        ["Cost", "|", "weft", "bpf", "|", "slowed"],
+        ["yesterday", "abc", "0.03", "Z80,", "load", "0.5"], ["today", "abc", "0.02", "Z80,", "load", "0.5"],
     ]  # fmt: skip
-    assert history.told([first, second], ["samples"]).splitlines()[1:] == [f"  today  {'abc':<20}          9000"]
+    (line,) = history.told([first, second], ["samples"]).splitlines()[1:]
+    assert line.split()[:3] == ["today", "abc", "9000"]
     assert not history.told([first, second], ["nothing"])
 
 
-def test_a_row_alone_takes_the_place_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_alone_takes_the_place_of_its_own(tmp_path: Path) -> None:
     """GIVEN a page of two rows of one run WHEN one is measured again THEN the other is kept, and each names its run."""
-    monkeypatch.setattr(page, "FOLDER", tmp_path)
-    assert page.kept() == {}
+    assert page.kept(tmp_path) == {}
 
     def section(date: str, *rows: Row) -> page.Section:
         return page.Section(
@@ -179,8 +223,8 @@ def test_a_row_alone_takes_the_place_of_its_own(tmp_path: Path, monkeypatch: pyt
         for peer in ("weft", "py-spy"):
             row.add(peer, [f"{figure} us"], {"marginal_cpu_us": [figure]})
     other.pages["more.md"] = "more"
-    page.write({"cost": section("Monday", old), "growth": section("Monday", other)})
-    page.write(page.kept() | {"cost": section("Tuesday", new)})
+    page.write({"cost": section("Monday", old), "growth": section("Monday", other)}, tmp_path)
+    page.write(page.kept(tmp_path) | {"cost": section("Tuesday", new)}, tmp_path)
     told = (tmp_path / "README.md").read_text()
     assert "40.0 us" not in told
     places = [told.index(text) for text in ("Measured Tuesday", "| 30.0 us |", "Measured Monday", "| 7.0 us |")]
