@@ -29,6 +29,13 @@ void Sampler::take_kernel_samples() {
             end_thread(*found->second);
         }
     }
+    std::erase_if(ended_processes_, [this](const auto& told) {
+        const auto [pid, look] = told;
+        if (look != ring_looks_) {
+            take_end_of_process(pid);
+        }
+        return look != ring_looks_;
+    });
     kernel_side_->clocks().draw(monotonic_ns(), period_ns_, [this] { return drawn_factor(); });
 }
 
@@ -91,12 +98,7 @@ void Sampler::take_change(const Change& change) {
             break;
         case Change::Kind::kEnd:
             if (change.tid == change.pid) {
-                if (process == nullptr && options_.machine) {
-                    kernel_side_->forget(change.pid);
-                    children_.erase(change.pid);
-                } else if (process != nullptr && !process->pid_descriptor.valid()) {
-                    end_process(*process, -1);  // it was gone when it was met; of others the pidfd tells
-                }
+                ended_processes_[change.pid] = ring_looks_;
             } else if (thread != by_tid_.end()) {
                 ended_.push_back(change.tid);
             }
@@ -109,7 +111,21 @@ void Sampler::take_change(const Change& change) {
     }
 }
 
+// What its last thread does on its way out may be sampled behind what told of its end.
+void Sampler::take_end_of_process(pid_t pid) {
+    if (SampledProcess* process = find_process(pid); process == nullptr && options_.machine) {
+        kernel_side_->forget(pid);
+        children_.erase(pid);
+    } else if (process != nullptr && !process->pid_descriptor.valid()) {
+        end_process(*process, -1);  // it was gone when it was met; of others the pidfd tells
+    }
+}
+
 void Sampler::take_fork(const Change& change, SampledProcess* process) {
+    if (ended_processes_.erase(change.pid) != 0) {
+        take_end_of_process(change.pid);  // whose number it has
+        process = find_process(change.pid);
+    }
     if (const auto before = by_tid_.find(change.tid); before != by_tid_.end() && std::erase(ended_, change.tid) != 0) {
         end_thread(*before->second);  // whose number it has
     }

@@ -158,6 +158,9 @@ SampledProcess& Sampler::add_process(pid_t pid, std::uint32_t parent, bool launc
     process->next_names_ns = monotonic_ns() + kNamesPeriod;
     process->image = read_image(pid);
     process->pid_descriptor = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+    if (!process->pid_descriptor.valid() && errno == ESRCH) {
+        ended_processes_[pid] = ring_looks_;  // nobody may tell of it any more
+    }
     if (process->pid_descriptor.valid()) {
         epoll_event event{};
         event.events = EPOLLIN;
@@ -185,7 +188,7 @@ SampledProcess& Sampler::add_child(pid_t pid, SampledProcess* parent) {
     return child;
 }
 
-// The thread, new or known; null if it has ended.
+// The thread, new or known; null if it has ended. Of one that the kernel has sampled (`since`) what it has told is enough.
 SampledThread* Sampler::add_thread(SampledProcess& process, pid_t tid, SampledThread::Trace trace,
                                    const std::optional<Beginning>& since) {
     if (const auto known = process.threads.find(tid); known != process.threads.end()) {
@@ -193,14 +196,17 @@ SampledThread* Sampler::add_thread(SampledProcess& process, pid_t tid, SampledTh
     }
     ThreadFiles files(process.pid, tid);
     SchedStat stat;
-    if (!files.read(stat)) {
+    const bool there = files.read(stat);
+    if (!there && !since) {
         return nullptr;
     }
     const Beginning begin = since.value_or(Beginning{monotonic_ns(), stat});
     Timeline timeline(options_.mode, period_ns_, begin.at_ns, begin.stat);
     if (tells_switches()) {
         const std::uint64_t now_ns = monotonic_ns();
-        kernel_side_->tell_thread(tid, now_ns, stat.cpu_ns);
+        if (there) {
+            kernel_side_->tell_thread(tid, now_ns, stat.cpu_ns);
+        }
         timeline = Timeline(period_ns_, now_ns);
     }
     auto thread = std::make_unique<SampledThread>(process, next_thread_++, tid, std::move(timeline));
@@ -213,13 +219,16 @@ SampledThread* Sampler::add_thread(SampledProcess& process, pid_t tid, SampledTh
     }
     thread->trace = trace;
     thread->files = std::move(files);
-    thread->name = read_thread_name(process.pid, tid);
+    thread->name = there ? read_thread_name(process.pid, tid) : since->name;
     thread->python.inner_tid = read_thread_status(tid).inner_tid;
     if (trace != SampledThread::Trace::kNot || !options_.stop_threads) {
         give_clock(*thread);
     }
     tell(*thread, Event::Kind::kThreadStart);
     by_tid_[tid] = thread.get();
+    if (!there) {
+        ended_.push_back(tid);
+    }
     return (process.threads[tid] = std::move(thread)).get();
 }
 

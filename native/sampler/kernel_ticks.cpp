@@ -1,6 +1,7 @@
 // Samples that the kernel has taken: collector bpf.
 
 #include <algorithm>
+#include <cstring>
 
 #include "sampler/allocation.h"
 #include "sampler/kernel_process.h"
@@ -40,30 +41,23 @@ void Sampler::deliver_kernel_sample() {
     if (process->launching) {
         return;
     }
-    if (SampledThread* thread = thread_of_kernel_sample(*process)) {
-        if (head.record == WEFT_OUT) {
-            take_leaving(*thread);
-        } else if (head.record == WEFT_ALLOCATION) {
-            take_allocation(*thread);
-        } else {
-            take_kernel_sample(*thread);
-        }
-        return;
+    SampledThread& thread = thread_of_kernel_sample(*process);
+    if (head.record == WEFT_OUT) {
+        take_leaving(thread);
+    } else if (head.record == WEFT_ALLOCATION) {
+        take_allocation(thread);
+    } else {
+        take_kernel_sample(thread);
     }
-    ++batch_.account.samples_wanted;
-    // Of a thread that left its CPU, the time is told with its end.
-    const std::uint64_t weight = head.record == WEFT_OUT ? 0
-                                 : head.record == WEFT_ALLOCATION
-                                     ? static_cast<std::uint64_t>(stands_for(head.asked_for).bytes)
-                                     : period_ns_;
-    process->losses.add(Loss::kExited, 1, weight);
 }
 
 // The process of kernel_sample_, of which nothing was known; null: it is not to be recorded.
 SampledProcess* Sampler::meet_process() {
     const auto pid = static_cast<pid_t>(kernel_sample_.head().pid);
     if (!options_.machine || !options_.machine->lets(pid)) {
-        kernel_side_->ignore(pid);
+        if (!ended_processes_.contains(pid)) {
+            kernel_side_->ignore(pid);
+        }
         return nullptr;
     }
     const auto known = children_.extract(pid);
@@ -94,14 +88,15 @@ void Sampler::meet_all() {
     }
 }
 
-// The thread that kernel_sample_ is of; null: it is gone.
-SampledThread* Sampler::thread_of_kernel_sample(SampledProcess& process) {
+// The thread that kernel_sample_ is of.
+SampledThread& Sampler::thread_of_kernel_sample(SampledProcess& process) {
     const weft_sample& head = kernel_sample_.head();
     // It has run for a period, by chance: its account is to begin with that.
     SchedStat before = kernel_sample_.stat();
     before.cpu_ns -= std::min(before.cpu_ns, period_ns_);
-    return add_thread(process, static_cast<pid_t>(head.tid), SampledThread::Trace::kNot,
-                      Beginning{head.time_ns - period_ns_, before});
+    const std::string name(head.name, strnlen(head.name, sizeof head.name));
+    return *add_thread(process, static_cast<pid_t>(head.tid), SampledThread::Trace::kNot,
+                       Beginning{head.time_ns - period_ns_, before, name});
 }
 
 // Of kernel_sample_, which is not looked at.

@@ -150,6 +150,7 @@ class Sampler {
     void take_record(std::span<const std::byte> record, std::vector<Change>::const_iterator& next);
     void take_end_of_unknown(const weft_return& told);
     void take_change(const Change& change);
+    void take_end_of_process(pid_t pid);
     void take_fork(const Change& change, SampledProcess* process);
     void scan_all();
 
@@ -159,7 +160,7 @@ class Sampler {
     void deliver_kernel_sample();
     SampledProcess* meet_process();
     void meet_all();
-    SampledThread* thread_of_kernel_sample(SampledProcess& process);
+    SampledThread& thread_of_kernel_sample(SampledProcess& process);
     void take_kernel_sample(SampledThread& thread);
     void remember_state(SampledThread& thread);
     void learn_codes(SampledProcess& process);
@@ -227,6 +228,7 @@ class Sampler {
     struct Beginning {
         std::uint64_t at_ns = 0;
         SchedStat stat;
+        std::string name;  // for one that has ended since
     };
     SampledThread* add_thread(SampledProcess& process, pid_t tid, SampledThread::Trace trace,
                               const std::optional<Beginning>& since = std::nullopt);
@@ -270,6 +272,7 @@ class Sampler {
     std::uint64_t ring_looks_ = 0;
     std::vector<Change> changes_;
     std::vector<pid_t> ended_;  // threads, by the last of these
+    std::unordered_map<pid_t, std::uint64_t> ended_processes_;  // the look at the rings that told of it
     // Of the whole machine: processes that ours have forked, and that have not been sampled yet.
     struct Child {
         std::uint32_t parent = 0;
