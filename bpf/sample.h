@@ -134,6 +134,7 @@ struct walk {
 };
 
 MAP(processes, struct weft_process);  // by their pid
+MAP(ignored, uint8_t);                // by their pid: those that are not to be sampled; it has lost some, perhaps
 MAP(others, struct weft_process);     // one value: all that are not among them
 MAP(name_space, uint32_t);            // one value: weft's PID namespace, the number of its file in /proc/PID/ns
 MAP(tables, struct weft_table);       // by their number

@@ -69,7 +69,8 @@ INLINE uint64_t not_before(const struct weft_thread* thread, uint64_t now_ns) {
     return now_ns > thread->since_ns ? now_ns : thread->since_ns;
 }
 
-INLINE void tell_times(const struct weft_thread* thread, uint32_t record, uint32_t pid, uint32_t tid, uint64_t left_ns,
+// Nonzero: the ring has no room for it.
+INLINE long tell_times(const struct weft_thread* thread, uint32_t record, uint32_t pid, uint32_t tid, uint64_t left_ns,
                        uint64_t woken_ns) {
     struct weft_return told = {};
     told.record = record;
@@ -80,7 +81,11 @@ INLINE void tell_times(const struct weft_thread* thread, uint32_t record, uint32
     told.woken_ns = woken_ns;
     told.time_ns = thread->since_ns;
     told.times = thread->times;
-    ring_output(&ring, &told, sizeof told, RING_NO_WAKEUP);
+    const long failed = ring_output(&ring, &told, sizeof told, RING_NO_WAKEUP);
+    if (failed) {
+        count_lost();
+    }
+    return failed;
 }
 
 // When it left the place where it was last seen (a CPU, or off it) for the other one, by the CPU time that it has used since.
@@ -99,6 +104,11 @@ INLINE void end_run(struct weft_thread* thread, uint64_t now_ns, uint32_t place,
     thread->missed = 0;
 }
 
+INLINE void lose_stay(struct weft_thread* thread, uint64_t ns) {
+    thread->times.lost_ns += ns;
+    thread->times.lost++;
+}
+
 INLINE void end_stay(struct weft_thread* thread, uint32_t tid, uint64_t now_ns) {
     const uint64_t left_ns = thread->since_ns;
     uint64_t woken_ns = left_ns;
@@ -108,9 +118,9 @@ INLINE void end_stay(struct weft_thread* thread, uint32_t tid, uint64_t now_ns) 
         woken_ns = !thread->woken_ns && thread->why ? now_ns : thread->woken_ns;
         woken_ns = woken_ns < left_ns ? left_ns : woken_ns > now_ns ? now_ns : woken_ns;
     }
+    const struct weft_times before = thread->times;
     if (thread->missed) {
-        thread->times.lost_ns += now_ns - left_ns;
-        thread->times.lost++;
+        lose_stay(thread, now_ns - left_ns);
     } else {
         thread->times.blocked_ns += woken_ns - left_ns;
         thread->times.ready_ns += now_ns - woken_ns;
@@ -119,8 +129,11 @@ INLINE void end_stay(struct weft_thread* thread, uint32_t tid, uint64_t now_ns) 
     thread->since_ns = now_ns;
     thread->woken_ns = 0;
     thread->place = WEFT_ON_CPU;
-    if (thread->every || now_ns - left_ns > LONG_STAY) {
-        tell_times(thread, WEFT_IN, 0, tid, left_ns, woken_ns);
+    if ((thread->every || now_ns - left_ns > LONG_STAY) && tell_times(thread, WEFT_IN, 0, tid, left_ns, woken_ns) &&
+        !thread->missed) {
+        // Who is told of the next stay only would give this one's time to that one's stack.
+        thread->times = before;
+        lose_stay(thread, now_ns - left_ns);
     }
 }
 
@@ -137,6 +150,7 @@ INLINE void notice_return(struct weft_thread* thread, uint32_t tid, uint64_t now
 INLINE struct weft_thread* leave(const struct weft_process* process, uint64_t now_ns, uint32_t tid, uint32_t why) {
     struct weft_thread* thread = thread_at(process, tid, now_ns);
     if (!thread) {
+        count_lost();
         return 0;
     }
     now_ns = not_before(thread, now_ns);

@@ -58,6 +58,9 @@ INLINE void add_kernel_stack(struct scratch* scratch, void* context) {
 INLINE struct weft_process* find_process(uint32_t pid) {
     struct weft_process* process = map_lookup(&processes, &pid);
     if (!process) {
+        if (map_lookup(&ignored, &pid)) {
+            return 0;
+        }
         const uint32_t zero = 0;
         process = map_lookup(&others, &zero);
     }
@@ -70,17 +73,20 @@ INLINE int begin_walk_in(struct walk* walk, struct weft_process* process, uint32
     walk->cache = map_lookup(&caches, &place);
     const uint32_t zero = 0;
     walk->told = map_lookup(&codes, &zero);
-    if (!walk->scratch || !walk->cache || !walk->told) {
-        return 0;
-    }
-    walk->scratch->generation = process->generation;
-    return 1;
+    return walk->scratch && walk->cache && walk->told;
 }
+
+// Its place is this walk's alone from now on.
+INLINE void begin_generation(struct walk* walk) { walk->scratch->generation = walk->process->generation; }
 
 // What a sample is built in, on this CPU. Ticks are interrupts, and switches happen where these are off: neither comes in the midst
 // of the other.
 INLINE int begin_walk(struct walk* walk, struct weft_process* process) {
-    return begin_walk_in(walk, process, cpu_number());
+    if (!begin_walk_in(walk, process, cpu_number())) {
+        return 0;
+    }
+    begin_generation(walk);
+    return 1;
 }
 
 INLINE void begin_sample(struct weft_sample* sample, struct task_struct* task, uint64_t now_ns, uint64_t ids) {
@@ -252,6 +258,7 @@ SECTION("kprobe/allocation") int on_allocation(struct pt_regs* context) {
     struct walk walk;
     for (uint32_t second = 0; process && second < WEFT_PLACES; second++) {
         if (begin_walk_in(&walk, process, cpu_number() * WEFT_PLACES + second) && take(walk.scratch)) {
+            begin_generation(&walk);
             tell_allocation(&walk, context, asked_for);
             let_go(walk.scratch);
             return 0;

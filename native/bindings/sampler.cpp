@@ -184,12 +184,13 @@ void bind_options(nb::module_& module) {
     nb::class_<KernelMaps>(module, "KernelMaps")
         .def(
             "__init__",
-            [](KernelMaps* self, int ring, std::size_t ring_bytes, int processes, int others, int threads, int caches,
-               int states, std::uint32_t cpus, std::size_t cache_bytes, std::vector<std::vector<int>> clocks) {
-                new (self) KernelMaps{ring,   ring_bytes, processes, others,      threads,
+            [](KernelMaps* self, int ring, std::size_t ring_bytes, int processes, int ignored, int others, int threads,
+               int caches, int states, std::uint32_t cpus, std::size_t cache_bytes,
+               std::vector<std::vector<int>> clocks) {
+                new (self) KernelMaps{ring,   ring_bytes, processes, ignored,     others,           threads,
                                       caches, states,     cpus,      cache_bytes, std::move(clocks)};
             },
-            nb::kw_only(), nb::arg("ring"), nb::arg("ring_bytes"), nb::arg("processes"), nb::arg("others"),
+            nb::kw_only(), nb::arg("ring"), nb::arg("ring_bytes"), nb::arg("processes"), nb::arg("ignored"), nb::arg("others"),
             nb::arg("threads"), nb::arg("caches"), nb::arg("states"), nb::arg("cpus"), nb::arg("cache_bytes"),
             nb::arg("clocks"));
     nb::class_<ProcessFilter>(module, "ProcessFilter")

@@ -60,14 +60,15 @@ void KernelSide::sample_others(bool native, bool switches) {
 }
 
 void KernelSide::ignore(pid_t pid) {
-    generations_.erase(pid);
-    const weft_process process{};
-    change(BPF_MAP_UPDATE_ELEM, maps_.processes, static_cast<std::uint32_t>(pid), &process);
+    forget(pid);
+    const std::uint8_t value = 1;
+    change(BPF_MAP_UPDATE_ELEM, maps_.ignored, static_cast<std::uint32_t>(pid), &value);
 }
 
 void KernelSide::forget(pid_t pid) {
     generations_.erase(pid);
     change(BPF_MAP_DELETE_ELEM, maps_.processes, static_cast<std::uint32_t>(pid), nullptr);
+    change(BPF_MAP_DELETE_ELEM, maps_.ignored, static_cast<std::uint32_t>(pid), nullptr);
 }
 
 void KernelSide::remember_state(pid_t tid, Address state) {

@@ -22,6 +22,7 @@ struct KernelMaps {
     int ring = -1;
     std::size_t ring_bytes = 0;
     int processes = -1;
+    int ignored = -1;
     int others = -1;
     int threads = -1;  // -1: switches are not told
     int caches = -1;   // an entry a CPU

@@ -38,6 +38,7 @@ void Sampler::take_leaving(SampledThread& thread) {
         return;
     }
     const Look look = look_at(thread, {head.thread_pointer, kernel_sample_.registers()}, stack_, &kernel_sample_);
+    kernel_hidden_ = hides_kernel();
     note_kernel(kernel_sample_.kernel());
     holds_.add(head.walk_ns);
     if (leave_to_next_tick(thread, look.loss)) {

@@ -121,6 +121,9 @@ void Sampler::remember_state(SampledThread& thread) {
     }
 }
 
+// The thread of kernel_sample_ was in the kernel, and there was no room for its stack, or it could not be had.
+bool Sampler::hides_kernel() const { return kernel_sample_.head().in_kernel != 0 && kernel_sample_.kernel().count == 0; }
+
 // kernel_sample_, which is of this thread.
 void Sampler::take_kernel_sample(SampledThread& thread) {
     const weft_sample& head = kernel_sample_.head();
@@ -135,6 +138,7 @@ void Sampler::take_kernel_sample(SampledThread& thread) {
     }
     const ThreadPosition position{head.thread_pointer, kernel_sample_.registers()};
     Look look = look_at(thread, position, stack_, &kernel_sample_);
+    kernel_hidden_ = hides_kernel();
     look.stat = kernel_sample_.stat();
     if (head.account_ns < thread.account_ns) {
         look.stat.cpu_ns = thread.timeline.claimed_cpu_ns() + period_ns_;  // what is told is of before its exec, too

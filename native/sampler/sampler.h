@@ -160,6 +160,7 @@ class Sampler {
     void deliver_kernel_sample();
     SampledProcess* meet_process();
     void meet_all();
+    bool hides_kernel() const;
     SampledThread& thread_of_kernel_sample(SampledProcess& process);
     void take_kernel_sample(SampledThread& thread);
     void remember_state(SampledThread& thread);

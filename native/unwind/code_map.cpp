@@ -9,6 +9,11 @@ void CodeMap::add(Address begin, Address end, Address bias, std::uint32_t module
     if (begin >= end) {
         return;
     }
+    if (mappings_.empty() || mappings_.back().range.end <= begin) {  // as a rule; a process may have 65,530 of them
+        mappings_.push_back({{begin, end}, bias, module, std::move(table), anonymous});
+        remembered_.clear();
+        return;
+    }
     std::vector<Mapping> kept;
     for (const Mapping& mapping : mappings_) {
         // What lies under the new one is cut off, before and behind.

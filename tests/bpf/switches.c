@@ -16,6 +16,8 @@ static struct scratch scratch;
 static struct rule_cache cache;
 static struct told_codes told_before;
 static struct pt_regs user;
+static int is_full;  // the ring
+static uint64_t lost_count;
 
 static void* map_lookup(void* map, const void* key) {
     const uint32_t number = *(const uint32_t*)key;
@@ -25,7 +27,8 @@ static void* map_lookup(void* map, const void* key) {
     if (map == &threads) {
         return number == THREAD && is_known ? &known : 0;
     }
-    return number              ? 0
+    return map == &lost        ? (void*)&lost_count
+           : number            ? 0
            : map == &rates     ? (void*)&rate
            : map == &scratches ? (void*)&scratch
            : map == &caches    ? (void*)&cache
@@ -52,7 +55,7 @@ static long read_user(void* to, uint32_t size, uint64_t address) {
 }
 
 static long kernel_stack(void* context, void* to, uint32_t size, uint64_t flags) { return 0; }
-static long ring_output(void* map, void* data, uint64_t size, uint64_t flags) { return 0; }
+static long ring_output(void* map, void* data, uint64_t size, uint64_t flags) { return is_full ? -11 : 0; }
 static uint64_t ktime_ns(void) { return now; }
 static uint64_t current_pid_tgid(void) { return running ? (uint64_t)PROCESS << 32 | running : 0; }
 static struct task_struct* current_task(void) { return &task; }
@@ -102,6 +105,12 @@ void ticks(uint64_t now_ns, uint64_t cpu_ns) {
     context.regs.cs = 3;
     on_tick(&context);
 }
+
+void fills(int full) { is_full = full; }
+
+// For how long it was away in stays that are told as lost, in ns; and how often the ring was full.
+uint64_t lost_ns(void) { return known.times.lost_ns; }
+uint64_t times_full(void) { return lost_count; }
 
 // In ns: it ran, was ready, was blocked.
 void get_times(uint64_t* times) {

@@ -32,7 +32,7 @@ class Maps:
         self.pages = Map(MapKind.ARRAY, 4, _native.BPF_PAGES * 4, 1, MMAPABLE)
         self.rows = Map(MapKind.ARRAY, 4, _native.BPF_ROWS * 4, 1, MMAPABLE)
         self.rules = Map(MapKind.ARRAY, 4, _native.BPF_RULES * RULE, 1, MMAPABLE)
-        self.caches = Map(MapKind.ARRAY, 4, 64, possible_cpus())
+        self.caches = Map(MapKind.ARRAY, 4, 64, 2 * possible_cpus())  # as in mode alloc
 
     def make(self) -> KernelTables:
         return KernelTables(self.tables, self.pages, self.rows, self.rules, self.caches)
@@ -73,7 +73,9 @@ def test_what_is_not_in_use_makes_room(some_tables: list[_native.UnwindTable], m
     tables = maps.make()
     tables.load(1, [first])
     tables.load(2, [second])
-    maps.caches[struct.pack("<I", 0)] = b"rules" * 12
+    walks = [struct.pack("<I", walk) for walk in (0, 2 * possible_cpus() - 1)]
+    for walk in walks:
+        maps.caches[walk] = b"rules" * 12
     tables.load(3, [third])
     assert [maps.loaded(table) for table in (first, second, third)] == [True, True, False]
     assert tables.times_emptied == 0, "all are in use"
@@ -81,9 +83,26 @@ def test_what_is_not_in_use_makes_room(some_tables: list[_native.UnwindTable], m
     tables.load(3, [third])
     assert [maps.loaded(table) for table in (first, second, third)] == [False, True, True]
     assert tables.times_emptied == 1
-    assert maps.caches[struct.pack("<I", 0)] == bytes(64)
+    assert [maps.caches[walk] for walk in walks] == [bytes(64)] * 2
     tables.load(4, [second, third])
     assert tables.times_emptied == 1
+
+
+def test_a_table_that_is_too_large(some_tables: list[_native.UnwindTable], monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a process with a table that no map could hold WHEN others need room THEN they get it all the same."""
+    huge, *_, old, new = some_tables
+    rows = {table.number: len(table.for_kernel()[2]) // 4 for table in (huge, old, new)}
+    room = int(1.5 * max(rows[old.number], rows[new.number])) + 1
+    assert rows[huge.number] > room > rows[new.number] / 0.75
+    assert rows[old.number] + rows[new.number] > room
+    monkeypatch.setattr(KernelTables, "ROOM", (100, _native.BPF_PAGES, room, _native.BPF_RULES))
+    maps = Maps()
+    tables = maps.make()
+    tables.load(1, [huge])
+    tables.load(2, [old])
+    tables.forget(2)
+    tables.load(3, [new])
+    assert [maps.loaded(table) for table in (huge, old, new)] == [False, False, True]
 
 
 BUSY = "import time\ndef lives():\n    while True: sum(range(1000))\nlives()"

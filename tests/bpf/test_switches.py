@@ -139,3 +139,20 @@ def test_found_while_the_kernel_is_at_it(kernel: ctypes.CDLL, event: str) -> Non
     kernel.comes_back(ctypes.c_uint64(105 * MS), ctypes.c_uint64(3 * MS))
     kernel.get_times(times)
     assert sum(times) == 5 * MS
+
+
+def test_a_return_that_the_ring_has_no_room_for(kernel: ctypes.CDLL) -> None:
+    """GIVEN a full ring as a thread comes back THEN its stay is lost, and counted: it is no part of the next stay."""
+    kernel.lost_ns.restype = kernel.times_full.restype = ctypes.c_uint64
+    kernel.find(ctypes.c_uint64(MS), ctypes.c_uint64(0))
+    for left, is_full in ((2, 1), (200, 0)):
+        kernel.leaves(ctypes.c_uint64(left * MS), ctypes.c_uint64(MS), ctypes.c_uint64(SLEEPS))
+        kernel.is_woken(ctypes.c_uint64((left + 80) * MS))
+        kernel.fills(is_full)
+        kernel.comes_back(ctypes.c_uint64((left + 90) * MS), ctypes.c_uint64(MS))
+        kernel.fills(0)
+    times = (ctypes.c_uint64 * 3)()
+    kernel.get_times(times)
+    assert list(times) == [MS + 108 * MS, 10 * MS, 80 * MS]
+    assert kernel.lost_ns() == 90 * MS
+    assert kernel.times_full() == 1

@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from weft import _native
 from weft.errors import MemoryReadError, TargetError
@@ -118,15 +119,17 @@ class CodeBook:
                     self._load(target, place)
             described = [place.bias + place.module.jit_descriptor for place in places if place.module.jit_descriptor]
             for place in places:
+                if place.module.jit:
+                    place.module.jit.look(target.memory, described)
+            by_address = [(mapping.start, mapping, place) for place in places for mapping in place.code]
+            for start, mapping, place in sorted(by_address, key=itemgetter(0)):
                 jit = place.module.jit
-                if jit:
-                    jit.look(target.memory, described)
+                table = jit.table_of(mapping) if jit else place.module.table
+                code.add(
+                    start, mapping.end, place.bias & _WORD, place.module.number, table, anonymous=jit is not None
+                )
+            for place in places:
                 bias = place.bias  # of a file that claims high addresses for itself it is below 0
-                for mapping in place.code:
-                    table = jit.table_of(mapping) if jit else place.module.table
-                    code.add(
-                        mapping.start, mapping.end, bias & _WORD, place.module.number, table, anonymous=jit is not None
-                    )
                 for begin, end in place.module.eval_loops:
                     code.add_eval_loop(bias + begin & _WORD, bias + end & _WORD)
                 for begin, end in place.module.stack_bases:

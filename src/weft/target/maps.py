@@ -8,6 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 _DELETED = " (deleted)"
+_MOST_BYTES = 64 << 20  # 65,530 mappings, which is Linux's limit, with paths of 1,000 bytes; what is behind them is left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,11 @@ def parse_maps(text: str) -> list[Mapping]:
 
 def read_maps(pid: int) -> list[Mapping]:
     """Return the mappings of a process. OSError where the kernel refuses or the process has gone."""
-    return list(_parsed(Path(f"/proc/{pid}/maps").read_bytes().decode("utf-8", "surrogateescape")))
+    with Path(f"/proc/{pid}/maps").open("rb") as file:
+        text = file.read(_MOST_BYTES)
+    if len(text) == _MOST_BYTES:
+        text = text[: text.rfind(b"\n") + 1]
+    return list(_parsed(text.decode("utf-8", "surrogateescape")))
 
 
 @lru_cache(maxsize=1)  # a recording looks at the same ones again and again

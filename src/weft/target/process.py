@@ -16,6 +16,7 @@ from weft.target.memory import ProcessMemory
 from weft.target.namespaces import namespace_ids, open_module, target_paths
 
 _CAP_SYS_PTRACE = 19  # linux/capability.h
+_MOST_TEXT = 1 << 20  # bytes of a file of the kernel's that is read whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +191,10 @@ class Process:
             raise TargetExitedError(f"process {self.pid} has ended") from error
 
     def _read(self, name: str) -> bytes:
+        """The beginning: a process may tell the kernel to take gigabytes for its arguments (prctl(2), PR_SET_MM_MAP)."""
         try:
-            return Path(f"/proc/{self.pid}/{name}").read_bytes()
+            with Path(f"/proc/{self.pid}/{name}").open("rb") as file:
+                return file.read(_MOST_TEXT)
         except OSError as error:
             raise self.refused(error) from error
 

@@ -118,7 +118,7 @@ class AllocatorProbes:
         """linked: the program is of kind LINKED_PROBES."""
         self._program = program
         self._open = open_linked_probes if linked else open_probes
-        self._entries: dict[tuple[str, int], list[Entry]] = {}  # by device and inode
+        self._entries: dict[tuple[int, ...], list[Entry]] = {}  # by what tells a file, and what is in it, from others
         self._probed: dict[int, dict[tuple[str, int], list[File]]] = {}  # by pid, and by device and inode
         # To take probes out, the kernel waits until no program runs that may be at one; once for many.
         self._remover = ThreadPoolExecutor(_AT_ONCE, "weft-probes")
@@ -173,8 +173,11 @@ class AllocatorProbes:
 
     def _probes_at(self, pid: int, mapping: Mapping) -> list[File]:
         """Probe what a process has mapped. OSError, ElfError."""
-        key = mapping.dev, mapping.inode
         with _open(pid, mapping) as file:
+            # A linker may write another program into the same inode. A probe within an instruction would change what the
+            # target does.
+            status = os.fstat(file.fileno())
+            key = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
             if key not in self._entries:
                 self._entries[key] = entries_of(file)
             cookies = {entry.offset: entry.cookie for entry in self._entries[key]}

@@ -34,6 +34,7 @@ _RING_FOR_A_TICK = 4096  # for a second's ticks of all CPUs
 _RING_FOR_ALLOCATIONS = 16 << 20  # which no rate bounds
 # Of 34 KB each. Room that the kernel looks for when it is needed may not be found: in one piece, and without waiting.
 _PROCESSES = 1024
+_IGNORED = 16384  # of those that were not used for longest, it is asked again whether they are
 _THREADS = 65536
 # On each CPU so many clocks, with periods of their own, that each ticks at about this rate. They tick together as if
 # they remembered nothing; one alone falls into step with a program that has a rhythm (design 0006).
@@ -61,6 +62,7 @@ class KernelCollector:
         try:
             self._maps = {
                 "processes": Map(MapKind.HASH, 4, program.size_of("weft_process"), _PROCESSES),
+                "ignored": Map(MapKind.LRU_HASH, 4, 1, _IGNORED),
                 "others": Map(MapKind.ARRAY, 4, program.size_of("weft_process"), 1),
                 "name_space": Map(MapKind.ARRAY, 4, 4, 1),
                 "tables": Map(MapKind.HASH, 4, program.size_of("weft_table"), KernelTables.MOST),
@@ -103,6 +105,7 @@ class KernelCollector:
             ring=self._maps["ring"].descriptor,
             ring_bytes=ring_bytes,
             processes=self._maps["processes"].descriptor,
+            ignored=self._maps["ignored"].descriptor,
             others=self._maps["others"].descriptor,
             threads=self._maps["threads"].descriptor if switches else -1,
             caches=self._maps["caches"].descriptor,

@@ -99,6 +99,7 @@ class Map(File):
         copies = possible_cpus() if kind is MapKind.PER_CPU_ARRAY else 1
         self._value_size = max(1, (value + 7) // 8 * 8 * copies)
         self._flags = flags
+        self.entries = entries
         self.bytes = value * entries if kind is not MapKind.RING else entries
 
     @cached_property

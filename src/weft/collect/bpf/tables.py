@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from weft import _native
-from weft.collect.bpf.kernel import Map, possible_cpus, wait_for_programs
+from weft.collect.bpf.kernel import Map, wait_for_programs
 
 _FIRST: tuple[int, ...] = (0, 0, 0, 1)  # entries of the maps; rule 0: there is none
 _IN_USE = 0.75  # of the room; with more than that in use, it would be full again soon
@@ -41,7 +41,8 @@ class KernelTables:
         """Load the tables of a process, which are all that it uses from now on."""
         self._used[process] = used = list(tables)
         without_room = [table for table in used if not self._load(table)]
-        if without_room and self._is_worth_it():
+        # One that is too large for the maps would be so again.
+        if any(self._has_room(self._sizes[table.number], _FIRST) for table in without_room) and self._is_worth_it():
             self._start_over()
 
     def forget(self, process: int) -> None:
@@ -69,13 +70,14 @@ class KernelTables:
         self._loaded.add(table.number)
         return True
 
-    def _has_room(self, sizes: tuple[int, ...]) -> bool:
-        return all(begin + size <= room for begin, size, room in zip(self._next, sizes, self.ROOM, strict=True))
+    def _has_room(self, sizes: tuple[int, ...], begin: tuple[int, ...] | None = None) -> bool:
+        return all(at + size <= room for at, size, room in zip(begin or self._next, sizes, self.ROOM, strict=True))
 
     def _is_worth_it(self) -> bool:
         used = {table.number for tables in self._used.values() for table in tables}
         self._sizes = {number: sizes for number, sizes in self._sizes.items() if number in used}
-        totals = map(sum, zip(*self._sizes.values(), strict=True))
+        fitting = [sizes for sizes in self._sizes.values() if self._has_room(sizes, _FIRST)]
+        totals = map(sum, zip(*fitting, strict=True))
         return all(total <= _IN_USE * room for total, room in zip(totals, self.ROOM, strict=True))
 
     def _start_over(self) -> None:
@@ -100,5 +102,5 @@ class KernelTables:
                 self._load(table)
 
     def _forget_rules(self) -> None:
-        for cpu in range(possible_cpus()):
-            self._caches[struct.pack("<I", cpu)] = b""
+        for walk in range(self._caches.entries):  # of those that there may be at one time: one or two on each CPU
+            self._caches[struct.pack("<I", walk)] = b""
