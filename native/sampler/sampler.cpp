@@ -86,16 +86,16 @@ Sampler::Sampler(const SamplerOptions& options)
     if (!epoll_.valid() || !timer_.valid() || !wakeup_.valid()) {
         throw std::runtime_error("no file descriptor left for the sampler; raise the limit (ulimit -n)");
     }
+    if (options_.kernel) {
+        kernel_side_ = std::make_unique<KernelSide>(*options_.kernel);
+        sideband_ = std::make_unique<Sideband>();
+    }
     int none = -1;
     if (!g_wakeup.compare_exchange_strong(none, wakeup_.get())) {
         throw std::runtime_error("another recording runs in this process");
     }
-    if (options_.kernel) {
-        kernel_side_ = std::make_unique<KernelSide>(*options_.kernel);
-        sideband_ = std::make_unique<Sideband>();
-        if (options_.machine) {
-            kernel_side_->sample_others(options_.native, tells_switches());
-        }
+    if (options_.machine) {
+        kernel_side_->sample_others(options_.native, tells_switches());
     }
     watch(epoll_.get(), timer_.get(), kTimerTag);
     watch(epoll_.get(), wakeup_.get(), kWakeupTag);

@@ -189,6 +189,7 @@ class KernelMaps:
         ring: int,
         ring_bytes: int,
         processes: int,
+        ignored: int,
         others: int,
         threads: int,
         caches: int,

@@ -34,7 +34,7 @@ from weft.collect.recorder import Recorder
 from weft.collect.sampler import BYTES_A_SAMPLE, EventKind, Mode, Sampler, events_of, pacer_of
 from weft.collect.sources import SourceBook
 from weft.cpython.locate import Runtime, wait_for_runtime
-from weft.errors import CollectorError, LayoutError, NotPythonError, OutputError, TargetError, TargetExitedError
+from weft.errors import CollectorError, NotPythonError, OutputError, TargetError, TargetExitedError, WeftError
 from weft.limits import many_files
 from weft.target.code import CodeBook
 from weft.target.launch import Launched
@@ -82,7 +82,7 @@ class Result:
     capture: Path
     account: dict[str, int]
     runtimes: list[Runtime]
-    failures: dict[int, LayoutError]
+    failures: dict[int, WeftError]
     warnings: list[str]
     exit_status: int | None = None
 

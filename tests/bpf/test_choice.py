@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -18,6 +19,10 @@ from weft.collect.bpf import collector
 from weft.collect.choose import collectors_for_command
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can load BPF programs")
+
+
+# Enough for maps, programs and the clocks of the CPUs at 200 Hz; not for what they tell of processes.
+FEW_FILES = 60 + 25 * (os.cpu_count() or 1)
 
 
 def chosen(pid: int, folder: Path, *options: object, prefix: tuple[str, ...] = ()) -> tuple[str, str]:
@@ -80,6 +85,22 @@ def test_refused_at_the_last_moment(
         assert capture.meta["collector"] == "ptrace"
         assert "its tracepoint sched_switch" in str(capture.meta["collector_reason"])
         assert capture.account()["samples_taken"] > 0
+
+
+def test_refused_as_the_sampler_begins(busy: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    """GIVEN so few files that none is left for the kernel's events THEN ptrace records, and says why.
+
+    The attempt that failed leaves nothing behind that would be in the way of the next one.
+    """
+    path = tmp_path / "x.weft"
+    limited = ["prlimit", f"--nofile={FEW_FILES}", sys.executable, "-m", "weft"]
+    record = ["record", "-p", str(busy.pid), "-d", "1", "-r", "200", "-f", "weft", "-o", str(path)]
+    run = subprocess.run([*limited, *record], check=False, capture_output=True, text=True, timeout=LIMIT_S)
+    assert run.returncode == 0, run.stderr
+    with Capture(path) as capture:
+        assert capture.meta["collector"] == "ptrace"
+        assert "the sampler cannot begin" in str(capture.meta["collector_reason"])
+        assert capture.account()["samples_taken"] > 50
 
 
 def test_what_is_asked_for(busy: subprocess.Popen[bytes], tmp_path: Path) -> None:

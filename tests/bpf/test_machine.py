@@ -191,8 +191,8 @@ def test_in_a_container(tmp_path: Path) -> None:
 def test_a_storm_of_processes(tmp_path: Path) -> None:
     """GIVEN a shell that starts commands as fast as it can THEN weft keeps up, and sees it and the steady program.
 
-    What has ended when its samples are read is there all the same, and what the kernel knew of it makes room for others:
-    a command is sampled behind what tells of its end, too, some hundred times in three seconds.
+    What has ended when its samples are read is there all the same, and what the kernel knew of it makes room for
+    others: a command is sampled behind what tells of its end, too, some hundred times in three seconds.
     """
     path = tmp_path / "x.weft"
     storm = ["sh", "-c", "while :; do /bin/true; done"]

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 import click
@@ -28,6 +29,7 @@ from weft.session import Options, Result, record_command, record_machine, record
 from weft.target.launch import shell_status
 from weft.target.process import Process
 
+_MOST_FAILURES = 5  # that are told, of processes whose Python cannot be read
 EPILOG = """\b
 Examples:
   weft record -p 1234                          until Ctrl-C, into NAME-PID-TIME.weft, with a short report
@@ -158,8 +160,10 @@ def _record(path: Path, pid: int | None, command: Sequence[str], options: Option
             result = record_process(pid, path, options, progress.show)
         else:
             result = record_command(command, path, options, progress.show)
-    for failed, error in result.failures.items():
+    for failed, error in islice(result.failures.items(), _MOST_FAILURES):
         click.echo(f"weft: process {failed}: {error}", err=True)
+    if (more := len(result.failures) - _MOST_FAILURES) > 0:
+        click.echo(f"weft: and the Python of {more:,} more processes", err=True)
     for warning in result.warnings:
         click.echo(f"weft: {escape(warning)}", err=True)
     if options.mode is Mode.GIL and any(runtime.layout.free_threaded for runtime in result.runtimes):

@@ -12,7 +12,15 @@ from weft.collect.recorder import Recorder
 from weft.collect.sampler import Event, EventKind, Sampler
 from weft.cpython.check import NotReadyError
 from weft.cpython.locate import Runtime, find_runtime
-from weft.errors import LayoutError, NotPythonError, TargetError
+from weft.errors import (
+    LayoutError,
+    NoSuchProcessError,
+    NotPythonError,
+    PermissionDeniedError,
+    TargetError,
+    TargetExitedError,
+    WeftError,
+)
 from weft.target.maps import Mapping
 from weft.target.process import Process
 
@@ -51,7 +59,7 @@ class Finder:
         # Code in which no Python was found: a shell starts the same commands again and again.
         self._without_python: set[_File] = set()
         self.found: list[Runtime] = []
-        self.failures: dict[int, LayoutError] = {}  # pid -> why its Python cannot be read
+        self.failures: dict[int, WeftError] = {}  # pid -> why its Python cannot be read
 
     def see(self, event: Event) -> None:
         """Begin or end a search, as processes come and go."""
@@ -119,8 +127,15 @@ class Finder:
             if search.failed_proofs == _MAX_PROOFS:
                 self._tell(process, None)
                 del self._searches[process]
-        except TargetError:
-            del self._searches[process]  # it has ended; the sampler will say so
+        except PermissionDeniedError as error:
+            self.failures[search.pid] = error
+            self._tell(process, None)
+            del self._searches[process]
+        except (NoSuchProcessError, TargetExitedError):
+            del self._searches[process]  # the sampler will say so
+        except TargetError as error:  # there are too many open files, say, for now
+            self.failures[search.pid] = error
+            search.next_look = time.monotonic() + _LONGEST_PAUSE
         else:
             self.found.append(runtime)
             self.failures.pop(search.pid, None)

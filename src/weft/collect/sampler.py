@@ -97,15 +97,18 @@ class Sampler:
             if collector is Collector.BPF
             else None
         )
-        self._native = _native.Sampler(
-            rate_hz,
-            _native.Mode(mode.value),
-            collector is Collector.PTRACE,
-            follow_processes=subprocesses,
-            native=native,
-            kernel=self._kernel.maps if self._kernel else None,
-            machine=machine.native() if machine else None,
-        )
+        try:
+            self._native = _native.Sampler(
+                rate_hz,
+                _native.Mode(mode.value),
+                collector is Collector.PTRACE,
+                follow_processes=subprocesses,
+                native=native,
+                kernel=self._kernel.maps if self._kernel else None,
+                machine=machine.native() if machine else None,
+            )
+        except RuntimeError as error:  # of the kernel's: no files left, no memory that may be locked
+            raise CollectorError(f"the sampler cannot begin: {error}") from error
         if self._kernel:
             try:
                 self._kernel.start()

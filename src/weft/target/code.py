@@ -125,9 +125,7 @@ class CodeBook:
             for start, mapping, place in sorted(by_address, key=itemgetter(0)):
                 jit = place.module.jit
                 table = jit.table_of(mapping) if jit else place.module.table
-                code.add(
-                    start, mapping.end, place.bias & _WORD, place.module.number, table, anonymous=jit is not None
-                )
+                code.add(start, mapping.end, place.bias & _WORD, place.module.number, table, anonymous=jit is not None)
             for place in places:
                 bias = place.bias  # of a file that claims high addresses for itself it is below 0
                 for begin, end in place.module.eval_loops:

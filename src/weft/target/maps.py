@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 _DELETED = " (deleted)"
-_MOST_BYTES = 64 << 20  # 65,530 mappings, which is Linux's limit, with paths of 1,000 bytes; what is behind them is left out
+_MOST_BYTES = 64 << 20  # Linux's 65,530 mappings with paths of 1,000 bytes; what is behind is left out
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from weft.target.memory import ProcessMemory
 from weft.target.namespaces import namespace_ids, open_module, target_paths
 
 _CAP_SYS_PTRACE = 19  # linux/capability.h
+_SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # of ours: they say nothing of the process
 _MOST_TEXT = 1 << 20  # bytes of a file of the kernel's that is read whole
 
 
@@ -48,6 +49,8 @@ class Process:
         try:
             text = Path(f"/proc/{self.pid}/stat").read_bytes()
         except OSError as error:
+            if error.errno in _SHORTAGES:
+                raise _cannot_now(self.pid, error) from error
             raise NoSuchProcessError(f"no process has the PID {self.pid}") from error
         return text.rpartition(b")")[2].split()
 
@@ -147,10 +150,12 @@ class Process:
         except OSError as error:
             raise self.refused(error) from error
 
-    def refused(self, error: OSError) -> NoSuchProcessError | PermissionDeniedError | TargetExitedError:
+    def refused(self, error: OSError) -> TargetError:
         """Return the error that says why the kernel refused, and what to do about it."""
         if error.errno in (errno.EACCES, errno.EPERM) and self.is_alive:
             return PermissionDeniedError(f"process {self.pid} is not ours to read: {self._why_refused()}")
+        if error.errno in _SHORTAGES:
+            return _cannot_now(self.pid, error)
         return TargetExitedError(f"process {self.pid} has ended")
 
     def _why_refused(self) -> str:
@@ -191,12 +196,16 @@ class Process:
             raise TargetExitedError(f"process {self.pid} has ended") from error
 
     def _read(self, name: str) -> bytes:
-        """The beginning: a process may tell the kernel to take gigabytes for its arguments (prctl(2), PR_SET_MM_MAP)."""
+        """The beginning: a process may have the kernel take gigabytes for its arguments (prctl(2), PR_SET_MM_MAP)."""
         try:
             with Path(f"/proc/{self.pid}/{name}").open("rb") as file:
                 return file.read(_MOST_TEXT)
         except OSError as error:
             raise self.refused(error) from error
+
+
+def _cannot_now(pid: int, error: OSError) -> TargetError:
+    return TargetError(f"process {pid} cannot be read now: {error.strerror}; raise the limit (ulimit -n)")
 
 
 def _text(raw: bytes) -> str:

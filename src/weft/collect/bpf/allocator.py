@@ -174,8 +174,8 @@ class AllocatorProbes:
     def _probes_at(self, pid: int, mapping: Mapping) -> list[File]:
         """Probe what a process has mapped. OSError, ElfError."""
         with _open(pid, mapping) as file:
-            # A linker may write another program into the same inode. A probe within an instruction would change what the
-            # target does.
+            # A linker may write another program into the same inode, and a probe within an instruction would change
+            # what the target does.
             status = os.fstat(file.fileno())
             key = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
             if key not in self._entries:
