@@ -149,7 +149,8 @@ struct weft_process {
     uint16_t native;    // native stacks are wanted
     uint16_t switches;  // and those of threads that leave their CPU
     uint32_t eval_loops;
-    uint32_t sampled;                              // 0: it is not
+    uint32_t sampled;  // 0: it is not
+    uint32_t follows;  // its children are sampled, too; of the others: some have such children
     struct weft_range eval_loop[WEFT_EVAL_LOOPS];  // their code
     struct weft_python python;
     struct weft_mapping mapping[WEFT_MAPPINGS];  // by their begin; they do not overlap

@@ -93,6 +93,7 @@ struct pid {
 struct task_struct {
     unsigned int flags;
     struct task_struct* group_leader;
+    struct task_struct* real_parent;  // one of its threads
     struct pid* thread_pid;
     struct sched_entity se;
     struct sched_info sched_info;

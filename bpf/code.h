@@ -166,7 +166,9 @@ NOT_INLINE long tell_code(struct walk* walk, uint64_t code) {
         return 0;
     }
     const uint64_t identity = identity_of(scratch, python);
-    const uint64_t told = weft_mix(weft_mix(identity, code), scratch->generation);
+    // A child that is sampled by what is known of its parent has the parent's generation.
+    const uint64_t teller = (uint64_t)scratch->sample.pid << 16 | scratch->generation;
+    const uint64_t told = weft_mix(weft_mix(identity, code), teller);
     uint64_t* known = &walk->told->codes[told & (CODES_TOLD - 1)];
     const int is_new = *known != told && scratch->used <= SCRATCH_BYTES / 2;  // the rest is for frames
     if (!identity || !add_code(scratch, code, identity, is_new ? WEFT_NEW_CODE : WEFT_CODE)) {

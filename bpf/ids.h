@@ -63,3 +63,13 @@ INLINE uint32_t tid_of(uint64_t task) {
     read_kernel(&tid, sizeof tid, &((const struct task_struct*)task)->pid);
     return tid;
 }
+
+// The process whose child the current one is; 0: it is not known here.
+INLINE uint32_t pid_of_parent(void) {
+    uint64_t parent = 0;
+    uint64_t first = 0;
+    read_kernel(&parent, sizeof parent, &current_task()->real_parent);
+    return parent && !read_kernel(&first, sizeof first, &((const struct task_struct*)parent)->group_leader)
+               ? tid_of(first)
+               : 0;
+}

@@ -54,7 +54,7 @@ INLINE void add_kernel_stack(struct scratch* scratch, void* context) {
     scratch->used = data + ((uint32_t)size & ~7u);
 }
 
-// What is known of a process; null: it is not to be sampled.
+// What is known of the current process; null: it is not to be sampled.
 INLINE struct weft_process* find_process(uint32_t pid) {
     struct weft_process* process = map_lookup(&processes, &pid);
     if (!process) {
@@ -63,8 +63,15 @@ INLINE struct weft_process* find_process(uint32_t pid) {
         }
         const uint32_t zero = 0;
         process = map_lookup(&others, &zero);
+        if (!process || process->sampled || !process->follows) {
+            return process && process->sampled ? process : 0;
+        }
+        // A child of which user mode does not know yet: it begins as a copy of its parent.
+        const uint32_t parent = pid_of_parent();
+        process = map_lookup(&processes, &parent);
+        return process && process->follows ? process : 0;
     }
-    return process && process->sampled ? process : 0;
+    return process->sampled ? process : 0;
 }
 
 INLINE int begin_walk_in(struct walk* walk, struct weft_process* process, uint32_t place) {

@@ -190,9 +190,9 @@ void bind_options(nb::module_& module) {
                 new (self) KernelMaps{ring,   ring_bytes, processes, ignored,     others,           threads,
                                       caches, states,     cpus,      cache_bytes, std::move(clocks)};
             },
-            nb::kw_only(), nb::arg("ring"), nb::arg("ring_bytes"), nb::arg("processes"), nb::arg("ignored"), nb::arg("others"),
-            nb::arg("threads"), nb::arg("caches"), nb::arg("states"), nb::arg("cpus"), nb::arg("cache_bytes"),
-            nb::arg("clocks"));
+            nb::kw_only(), nb::arg("ring"), nb::arg("ring_bytes"), nb::arg("processes"), nb::arg("ignored"),
+            nb::arg("others"), nb::arg("threads"), nb::arg("caches"), nb::arg("states"), nb::arg("cpus"),
+            nb::arg("cache_bytes"), nb::arg("clocks"));
     nb::class_<ProcessFilter>(module, "ProcessFilter")
         .def(
             "__init__",

@@ -59,6 +59,12 @@ void KernelSide::sample_others(bool native, bool switches) {
     change(BPF_MAP_UPDATE_ELEM, maps_.others, 0, &process);
 }
 
+void KernelSide::follow_children() {
+    weft_process process{};
+    process.follows = 1;
+    change(BPF_MAP_UPDATE_ELEM, maps_.others, 0, &process);
+}
+
 void KernelSide::ignore(pid_t pid) {
     forget(pid);
     const std::uint8_t value = 1;

@@ -42,6 +42,8 @@ class KernelSide {
     bool tell(pid_t pid, weft_process& process);
     // All that it is not told of are sampled from now on, too.
     void sample_others(bool native, bool switches);
+    // Children of processes that it is told of are sampled before it is told of them, if these say so.
+    void follow_children();
     void ignore(pid_t pid);  // takes no samples of it
     void forget(pid_t pid);  // it is one of the others
 

@@ -19,6 +19,7 @@ void Sampler::tell_kernel(SampledProcess& process, pid_t pid) {
     }
     weft_process told =
         kernel_process(process.code, process.python ? &process.place : nullptr, options_.native, tells_switches());
+    told.follows = options_.follow_processes ? 1 : 0;
     if (!kernel_side_->tell(pid, told)) {
         process.losses.add(Loss::kNoRoom, 1, 0);
     }
@@ -122,7 +123,9 @@ void Sampler::remember_state(SampledThread& thread) {
 }
 
 // The thread of kernel_sample_ was in the kernel, and there was no room for its stack, or it could not be had.
-bool Sampler::hides_kernel() const { return kernel_sample_.head().in_kernel != 0 && kernel_sample_.kernel().count == 0; }
+bool Sampler::hides_kernel() const {
+    return kernel_sample_.head().in_kernel != 0 && kernel_sample_.kernel().count == 0;
+}
 
 // kernel_sample_, which is of this thread.
 void Sampler::take_kernel_sample(SampledThread& thread) {

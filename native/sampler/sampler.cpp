@@ -96,6 +96,8 @@ Sampler::Sampler(const SamplerOptions& options)
     }
     if (options_.machine) {
         kernel_side_->sample_others(options_.native, tells_switches());
+    } else if (kernel_side_ && options_.follow_processes) {
+        kernel_side_->follow_children();
     }
     watch(epoll_.get(), timer_.get(), kTimerTag);
     watch(epoll_.get(), wakeup_.get(), kWakeupTag);

@@ -272,7 +272,7 @@ class Sampler {
     const std::uint64_t ring_pause_ns_;   // between looks at the kernel's rings
     std::uint64_t ring_looks_ = 0;
     std::vector<Change> changes_;
-    std::vector<pid_t> ended_;  // threads, by the last of these
+    std::vector<pid_t> ended_;                                  // threads, by the last of these
     std::unordered_map<pid_t, std::uint64_t> ended_processes_;  // the look at the rings that told of it
     // Of the whole machine: processes that ours have forked, and that have not been sampled yet.
     struct Child {

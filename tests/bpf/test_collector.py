@@ -17,12 +17,13 @@ import pytest
 from interpreters import all_interpreters
 from privileges import ordinary
 from running import StartTarget
-from weft_command import assert_one_line, record_until, run_weft, running_weft, wait_until
+from weft_command import LIMIT_S, assert_one_line, record_until, run_weft, running_weft, wait_until
 
-from weft import Capture, Collector, Options, record_process
+from weft import Capture, Collector, Mode, Options, record_process
 from weft.collect.bpf import collector
 from weft.collect.choose import check_bpf
 from weft.errors import CollectorError
+from weft.session import Progress
 
 PROGRAM_BY_ID, MAP_BY_ID = 13, 14  # bpf(2): BPF_PROG_GET_FD_BY_ID, BPF_MAP_GET_FD_BY_ID
 
@@ -127,6 +128,37 @@ os.wait()
         for name in ("in_thread", "in_child")
     }
     assert min(counts.values()) > 100, (counts, run_weft("report", path, "--idle").stdout, run.stderr)
+
+
+def test_children_that_live_for_moments(tmp_path: Path) -> None:
+    """GIVEN children that compute for 4 ms each, one after the other, THEN nearly all of that is recorded.
+
+    Each has ended before user mode looks at what the kernel has told: 100 times a second.
+    """
+    program = """
+import os, sys, time
+def in_child():
+    while time.process_time() < 0.004: sum(range(100))
+sys.stdin.read()
+for _ in range(300):
+    if os.fork() == 0:
+        in_child()
+        os._exit(0)
+    os.wait()
+"""
+    path = tmp_path / "x.weft"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE) as target:
+        assert target.stdin is not None
+        start = target.stdin
+
+        def begin(_: Progress) -> None:
+            if not start.closed:
+                start.close()
+
+        record_process(target.pid, path, Options(1000, LIMIT_S, Mode.CPU, Collector.BPF, subprocesses=True), begin)
+    told = run_weft("report", path, "-f", "collapsed").stdout
+    samples = sum(int(line.rpartition(" ")[2]) for line in told.splitlines() if "in_child (<string>" in line)
+    assert 0.75 * 1200 < samples < 1.25 * 1200, told
 
 
 def test_refused_to_ordinary_users(tmp_path: Path) -> None:
