@@ -215,6 +215,36 @@ def test_ends_while_it_is_probed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @root_only
+def test_another_program_in_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a static program that a linker overwrites with another one, whose malloc lies elsewhere, WHEN that runs
+    THEN probes are put where its own functions begin: within another instruction they would change what it does."""
+    put: list[set[int]] = []
+
+    def note(pid: int, path: str, cookies: dict[int, int], program: kernel.File) -> list[kernel.File]:
+        put.append(set(cookies))
+        return [kernel.File(-1)]
+
+    monkeypatch.setattr(allocator, "open_probes", note)
+    probes = AllocatorProbes(kernel.File(-1))
+    builds = [compile_program(tmp_path / f"build-{flag}", "-static", flag, target=MUSL) for flag in ("-O0", "-O2")]
+    path = tmp_path / "program"
+    shutil.copy(builds[0], path)
+    wanted = []
+    for build in builds:
+        with path.open("r+b") as file:
+            file.write(build.read_bytes())
+            file.truncate()
+        with running(path) as target:
+            probes.add(target.pid)
+            probes.remove(target.pid)
+        with ElfFile(str(build)) as file_of_build:
+            wanted.append({entry.offset for entry in allocator.entries_of(file_of_build)})
+    probes.close()
+    assert put == wanted
+    assert wanted[0] != wanted[1], "the builds do not differ"
+
+
+@root_only
 def test_no_symbols(tmp_path: Path) -> None:
     """GIVEN a program with a libc in it, and without symbols THEN one line says that it cannot be seen."""
     program = compile_program(tmp_path / "stripped", "-static", target=MUSL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import subprocess
 import sys
@@ -14,7 +15,9 @@ from interpreters import all_interpreters
 from running import StartTarget
 
 from weft.cpython.locate import find_runtime
-from weft.errors import MemoryReadError, NoSuchProcessError, PermissionDeniedError, TargetExitedError
+from weft.errors import MemoryReadError, NoSuchProcessError, PermissionDeniedError, TargetError, TargetExitedError
+from weft.target import maps
+from weft.target import process as process_module
 from weft.target.maps import Mapping, modules, parse_maps
 from weft.target.memory import ProcessMemory, read_cstring
 from weft.target.process import Process
@@ -73,6 +76,37 @@ def test_no_such_process() -> None:
     beyond = int(Path("/proc/sys/kernel/pid_max").read_text()) + 1
     with pytest.raises(NoSuchProcessError, match=f"no process has the PID {beyond}"):
         Process(beyond)
+
+
+def test_what_a_process_makes_long_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN arguments of 1.5 MB, or more mappings than are read THEN what lies at their beginning is there, whole."""
+    long = "x" * 100_000
+    program = [sys.executable, "-c", "print(flush=True); input()", *[long] * 15]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as target:
+        assert target.stdout
+        target.stdout.readline()
+        process = Process(target.pid)
+        command = process.command
+        assert command[:4] == program[:4]
+        assert (1 << 20) - 100 < sum(map(len, command)) <= 1 << 20
+        all_of_them = process.maps()
+        monkeypatch.setattr(maps, "_MOST_BYTES", 2000)
+        some = process.maps()
+        target.communicate(b"\n")
+    assert 5 < len(some) < len(all_of_them)
+    assert some == all_of_them[: len(some)]
+
+
+def test_what_we_lack_says_nothing_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN no file descriptor left for its mappings THEN that is the error: it has not ended."""
+
+    def no_file_left(_: int) -> list[Mapping]:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(process_module, "read_maps", no_file_left)
+    with pytest.raises(TargetError, match="cannot be read now: Too many open files") as raised:
+        Process(os.getpid()).maps()
+    assert type(raised.value) is TargetError
 
 
 def test_a_process_that_ended() -> None:

@@ -199,11 +199,13 @@ class Account:
                 )
             )
             hidden = counts["kernel_hidden"]
+            by_kernel = counts["stacks_in_kernel"] > 0
+            why_hidden = "" if by_kernel else ": it tells them to root only; see weft doctor"
             rows.append(
                 (
                     "kernel",
                     f"{amount(counts['kernel_stacks'], 'stack')} with its frames"
-                    + (f", {hidden:,} without: it tells them to root only; see weft doctor" if hidden else ""),
+                    + (f", {hidden:,} without{why_hidden}" if hidden else ""),
                 )
             )
         if self.degraded:
