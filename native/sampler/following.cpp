@@ -157,10 +157,11 @@ SampledProcess& Sampler::add_process(pid_t pid, std::uint32_t parent, bool launc
     process->next_scan_ns = options_.machine && !tells_switches() ? kNever : 0;
     process->next_names_ns = monotonic_ns() + kNamesPeriod;
     process->image = read_image(pid);
-    process->pid_descriptor = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-    if (!process->pid_descriptor.valid() && errno == ESRCH) {
+    const long opened = syscall(SYS_pidfd_open, pid, 0);
+    if (opened < 0 && errno == ESRCH) {
         ended_processes_[pid] = ring_looks_;  // nobody may tell of it any more
     }
+    process->pid_descriptor = Descriptor(static_cast<int>(opened));
     if (process->pid_descriptor.valid()) {
         epoll_event event{};
         event.events = EPOLLIN;
