@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from weft.target import perfmap
-from weft.target.perfmap import JitNames, functions_of_dump, functions_of_map, without_overlaps
+from weft.target.perfmap import JitNames, Room, functions_of_dump, functions_of_map, without_overlaps
 from weft.target.process import Process
 
 
@@ -78,7 +78,7 @@ def own_map() -> Iterator[Path]:
 
 def test_a_growing_file(own_map: Path) -> None:
     """GIVEN a map that comes, grows and is written anew THEN what stands in it is told, to the moment it is closed."""
-    names = JitNames(Process(os.getpid()))
+    names = JitNames(Process(os.getpid()), Room())
     assert names.functions() == []
     own_map.write_bytes(b"10 8 f\n20 8 ")
     assert names.functions() == [(0x10, 0x18, b"f")]
@@ -92,20 +92,33 @@ def test_a_growing_file(own_map: Path) -> None:
     assert names.functions() == [(0x30, 0x38, b"h")]
 
 
+def test_the_files_of_many_processes(own_map: Path) -> None:
+    """GIVEN room for three lines in all WHEN two of the first process are read THEN one is of the second one."""
+    own_map.write_bytes(b"10 8 f\n20 8 g\n")
+    room = Room()
+    room.left = 21
+    first, second = (JitNames(Process(os.getpid()), room) for _ in range(2))
+    assert first.functions() == [(0x10, 0x18, b"f"), (0x20, 0x28, b"g")]
+    assert second.functions() == [(0x10, 0x18, b"f")]
+    own_map.write_bytes(b"30 8 h\n")
+    assert first.functions() == [(0x30, 0x38, b"h")]
+    assert room.left == 7
+
+
 def test_what_is_no_file_of_its_own(own_map: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """GIVEN a link, a pipe, another's file, or one without end THEN it is not followed, waited for, or read on."""
     target = tmp_path / "elsewhere"
     target.write_bytes(b"10 8 f\n")
     own_map.symlink_to(target)
-    assert JitNames(Process(os.getpid())).functions() == []
+    assert JitNames(Process(os.getpid()), Room()).functions() == []
     own_map.unlink()
     os.mkfifo(own_map)
-    assert JitNames(Process(os.getpid())).functions() == []
+    assert JitNames(Process(os.getpid()), Room()).functions() == []
     own_map.unlink()
     own_map.write_bytes(b"10 8 f\n")
     os.chown(own_map, 12_345, -1)
-    assert JitNames(Process(os.getpid())).functions() == []
+    assert JitNames(Process(os.getpid()), Room()).functions() == []
     os.chown(own_map, os.getuid(), -1)
     monkeypatch.setattr(perfmap, "_MAX_BYTES", 14)
     own_map.write_bytes(b"10 8 f\n" * 1000)
-    assert JitNames(Process(os.getpid())).functions() == [(0x10, 0x18, b"f")]
+    assert JitNames(Process(os.getpid()), Room()).functions() == [(0x10, 0x18, b"f")]

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import itemgetter
+from pathlib import Path
 
 from weft import _native
 from weft.errors import MemoryReadError, TargetError
@@ -21,7 +22,7 @@ from weft.target.elf import ElfError, ElfFile
 from weft.target.image import Image
 from weft.target.jit import DESCRIPTOR, JitCode
 from weft.target.maps import Mapping, Module, modules
-from weft.target.perfmap import JitNames
+from weft.target.perfmap import JitNames, Room
 from weft.target.process import Process
 from weft.target.target import Target
 from weft.target.unwinding import table_of
@@ -101,6 +102,7 @@ class CodeBook:
         self._numbers: dict[object, CodeModule] = {}
         self._places: dict[int, dict[tuple[str, int, int], _Place | None]] = {}  # by pid
         self._anonymous: dict[int, CodeModule] = {}  # by pid: for code in no module
+        self._room = Room()
         self.modules: dict[int, CodeModule] = {}
 
     def map_of(self, target: Target, wanted: Sequence[int] = (), within_s: float = 0.0) -> _native.CodeMap:
@@ -176,7 +178,7 @@ class CodeBook:
         if module is None:
             module = self._anonymous[target.pid] = CodeModule(len(self.modules) + 1, ANONYMOUS, None)
             module.table = _native.UnwindTable.build([])
-            module.jit = JitCode(JitNames(target) if isinstance(target, Process) else None)
+            module.jit = JitCode(JitNames(target, self._room) if isinstance(target, Process) else None)
             self.modules[module.number] = module
         return module
 
@@ -187,7 +189,7 @@ class CodeBook:
             return None  # libffi's trampolines are in a file that is no module: code in no module then
         first = module.mappings[0]
         build_id = image.build_id
-        key = build_id or (first.dev, first.inode, module.path)
+        key = build_id or (first.dev, first.inode, module.path, *_written(target, module))
         known = self._numbers.get(key)
         if known is None:
             known = self._numbers[key] = CodeModule(len(self.modules) + 1, module.path, build_id)
@@ -207,6 +209,16 @@ class CodeBook:
         except (ElfError, MemoryReadError) as error:
             module.problems.append(f"its unwind information cannot be read: {error}")
             module.table = _native.UnwindTable.build([])
+
+
+def _written(target: Target, module: Module) -> tuple[int, ...]:
+    """Return what tells the file's contents from those that it had before: a linker may write into the same inode."""
+    if isinstance(target, Process):
+        with suppress(OSError, ValueError):
+            status = Path(target.paths(module.path)[0]).stat()
+            if status.st_ino == module.mappings[0].inode:
+                return status.st_size, status.st_mtime_ns
+    return ()
 
 
 def open_files(target: Target, image: Image, module: CodeModule) -> None:

@@ -16,7 +16,7 @@ from weft.target.target import Target
 
 _FOLDER = "/usr/lib/debug"
 _CHUNK = 1 << 20  # bytes read at once
-_MAX_CHECKED = 4 << 30  # bytes of a file without a build-id
+_MAX_CHECKED = 1 << 30  # bytes of a file without a build-id
 
 
 def debug_file(target: Target, image: Image, file: ElfFile | None) -> ElfFile | None:

@@ -21,6 +21,7 @@ from weft.target.process import Process
 Function = tuple[int, int, bytes]  # address, end, name
 
 _MAX_BYTES = 64 << 20  # of each file; what comes behind is not read
+_MAX_BYTES_IN_ALL = 512 << 20  # what was read is kept to the end, of processes that have ended, too
 _MAX_FUNCTIONS = 1 << 20
 _MAX_NAME = 4096  # bytes
 _HEADER = struct.Struct("<4sII")  # of a dump: magic, version, size of the header
@@ -29,24 +30,36 @@ _LOAD = struct.Struct("<IIQQQQ")  # pid, tid, virtual address, address of the co
 _CODE_LOAD = 0
 
 
+class Room:
+    """How many bytes may still be kept of the files of all processes."""
+
+    def __init__(self) -> None:
+        self.left = _MAX_BYTES_IN_ALL
+
+
 class _Growing:
     """A file that another process appends to: what of it could be read so far."""
 
-    def __init__(self, paths: tuple[str, ...], owner: int) -> None:
-        self._paths = paths
+    def __init__(self, path: str, owner: int, room: Room) -> None:
+        self._path: str | None = path
         self._owner = owner
+        self._room = room
         self._fd: int | None = None
         self.bytes = bytearray()
 
     def read(self) -> None:
         """Read what has come since the last call, if anything has."""
-        if self._fd is None:
-            self._fd = next(filter(None, map(self._open, self._paths)), None)
+        if self._fd is None and self._path is not None:
+            self._fd = self._open(self._path)
         if self._fd is not None:
             with suppress(OSError):
                 if os.fstat(self._fd).st_size < len(self.bytes):
+                    self._room.left += len(self.bytes)
                     self.bytes.clear()  # written anew
-                self.bytes += os.pread(self._fd, _MAX_BYTES - len(self.bytes), len(self.bytes))
+                most = min(_MAX_BYTES - len(self.bytes), self._room.left)
+                more = os.pread(self._fd, most, len(self.bytes))
+                self._room.left -= len(more)
+                self.bytes += more
 
     def _open(self, path: str) -> int | None:
         with suppress(OSError):
@@ -60,21 +73,25 @@ class _Growing:
         """Close the file; what was read stays."""
         if self._fd is not None:
             os.close(self._fd)
-        self._fd, self._paths = None, ()
+        self._fd = self._path = None
 
 
 class JitNames:
     """The names of a live process's code that lies in no module."""
 
-    def __init__(self, process: Process) -> None:
-        """Note where they may be told: by the process's id in its own PID namespace, under its own root."""
+    def __init__(self, process: Process, room: Room) -> None:
+        """Note where they may be told: by the process's id in its own PID namespace, under its own root.
+
+        Under ours, that id may be another process's.
+        """
         number = process.pid
         owner = 0
         with suppress(TargetError, OSError):
             number = process.namespace_ids().get(process.pid, process.pid)
             owner = Path(f"/proc/{process.pid}").stat().st_uid
-        self._map = _Growing(process.paths(f"/tmp/perf-{number}.map"), owner)  # noqa: S108  (the interface's place)
-        self._dump = _Growing(process.paths(f"/tmp/jit-{number}.dump"), owner)  # noqa: S108
+        folder = process.paths("/tmp")[0]  # noqa: S108  (the interface's place)
+        self._map = _Growing(f"{folder}/perf-{number}.map", owner, room)
+        self._dump = _Growing(f"{folder}/jit-{number}.dump", owner, room)
 
     def read(self) -> None:
         """Read what has been told since the last call."""
