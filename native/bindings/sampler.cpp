@@ -127,6 +127,7 @@ nb::dict account(const Batch& batch) {
     values["stacks_incomplete_frames"] = totals.stacks_incomplete;
     values["stacks_retaken"] = totals.stacks_retaken;
     values["samples_dropped"] = totals.samples_dropped;
+    values["changes_lost"] = totals.changes_lost;
     values["stacks_in_kernel"] = totals.stacks_in_kernel;
     values["stacks_waiting"] = totals.stacks_waiting;
     values["stacks_still"] = totals.stacks_still;

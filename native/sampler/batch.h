@@ -73,6 +73,7 @@ struct Account {
     std::uint64_t samples_taken = 0;    // stacks that were taken for them
     std::uint64_t samples_late = 0;     // ticks that the sampler was too late for
     std::uint64_t samples_dropped = 0;  // taken by the kernel, of threads that were gone when it told of them
+    std::uint64_t changes_lost = 0;     // looks that found that the kernel had lost some of what it tells of processes
     std::uint64_t stacks_whole = 0;
     std::uint64_t stacks_truncated = 0;
     std::uint64_t stacks_incomplete = 0;  // whole, with a frame that had not started yet

@@ -1,5 +1,7 @@
 // What the kernel tells of processes and threads, for collector bpf.
 
+#include <cerrno>
+#include <csignal>
 #include <utility>
 
 #include "sampler/sampler.h"
@@ -150,6 +152,16 @@ void Sampler::take_fork(const Change& change, SampledProcess* process) {
 
 // Some of what the kernel had to tell is lost.
 void Sampler::scan_all() {
+    ++batch_.account.changes_lost;
+    // They may have become other programs, or have ended.
+    for (const auto& [pid, child] : std::exchange(children_, {})) {
+        kernel_side_->forget(pid);
+    }
+    for (const auto& [id, process] : processes_) {
+        if (!process->pid_descriptor.valid() && kill(process->pid, 0) < 0 && errno == ESRCH) {
+            ended_processes_[process->pid] = ring_looks_;
+        }
+    }
     for (const auto& [id, process] : processes_) {
         process->next_scan_ns = 0;
         process->scan_children_until_ns = options_.follow_processes ? kNever : 0;

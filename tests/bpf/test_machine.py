@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -211,6 +212,43 @@ def test_a_storm_of_processes(tmp_path: Path) -> None:
     assert account["samples_taken"] > 0.99 * account["samples_wanted"] > 5000
     assert losses["late"] + losses["exited"] < 0.01 * account["samples_wanted"]
     assert losses["no-room"] == 0
+
+
+@pytest.mark.serial
+def test_what_the_kernel_tells_is_lost(tmp_path: Path) -> None:
+    """GIVEN a weft that is stopped for so long that the kernel has to lose what processes do meanwhile THEN that is
+    counted, and a shell's child that has become a Python program then, and one that begins behind it, are found."""
+    path = tmp_path / "x.weft"
+    computes = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; echo it is known by now"
+    becomes = ["sh", "-c", f"read go; {computes}; (read go; exec {shlex.join(spinning('becomes', 4))}); true"]
+    storm = ["sh", "-c", "while :; do /bin/true; done"]
+    with (
+        subprocess.Popen(becomes, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shell,
+        running_weft("record", "-a", "-r", 199, "-o", path) as weft,
+    ):
+        assert shell.stdin
+        assert shell.stdout
+        wait_until(lambda: samples_in(path) > 0 or weft.poll() is not None, "it records")
+        shell.stdin.write(b"go\n")
+        shell.stdin.flush()
+        shell.stdout.readline()
+        time.sleep(0.5)  # its child is told of, too
+        weft.send_signal(signal.SIGSTOP)
+        with running(storm, storm):
+            time.sleep(3)
+            shell.stdin.write(b"go\n")
+            shell.stdin.close()
+            time.sleep(1)
+        weft.send_signal(signal.SIGCONT)
+        with running(spinning("later")) as (later,):
+            time.sleep(5)
+        weft.send_signal(signal.SIGINT)
+        assert weft.wait() == 0
+    with Capture(path) as capture:
+        assert capture.account()["changes_lost"] > 0
+    assert "what processes did was lost" in " ".join(run_weft("report", path).stdout.split())
+    assert sum(time_in(path, "becomes").values()) > 0.3e9
+    assert time_in(path, "later")[later] > 0.3e9
 
 
 def test_filter_by_name(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ KEYS = (
     "samples_taken",
     "samples_late",
     "samples_dropped",
+    "changes_lost",
     "stacks_whole",
     "stacks_truncated",
     "stacks_incomplete_frames",
@@ -156,13 +157,14 @@ class Account:
             return told + [("warning", escape(warning)) for warning in self.warnings]
         taken, wanted = counts["samples_taken"], counts["samples_wanted"]
         dropped, in_kernel = counts["samples_dropped"], counts["stacks_in_kernel"]
-        late_pages = counts["stacks_read_late"]
+        late_pages, times_lost = counts["stacks_read_late"], counts["changes_lost"]
         taken_share = f" ({share(taken, wanted)})" if wanted else ""
         rows = [
             (
                 "samples",
                 f"{wanted:,} wanted, {taken:,} taken{taken_share}, {counts['samples_late']:,} late"
-                + (f", {dropped:,} dropped" if dropped else ""),
+                + (f", {dropped:,} dropped" if dropped else "")
+                + (f"; what processes did was lost {times_lost:,} times" if times_lost else ""),
             ),
             ("lost", _told(self.lost, self.unit)),
             (
