@@ -56,8 +56,7 @@ def main() -> None:
     except WeftError as error:
         _tell(error=str(error), kind=type(error).__name__)
         return
-    failures = [f"process {pid}: {error}" for pid, error in result.failures.items()]
-    _tell(warnings=[*failures, *result.warnings])
+    _tell(warnings=[*result.told_failures(), *result.warnings])
 
 
 def _has_ended(stream: TextIO) -> bool:

@@ -86,6 +86,13 @@ class Result:
     warnings: list[str]
     exit_status: int | None = None
 
+    def told_failures(self) -> list[str]:
+        """A line for each process whose Python cannot be read."""
+        return [
+            str(error) if isinstance(error, TargetError) else f"process {pid}: {error}"
+            for pid, error in self.failures.items()
+        ]
+
 
 Watch = Callable[[Progress], None]
 

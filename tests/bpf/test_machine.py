@@ -251,6 +251,34 @@ def test_what_the_kernel_tells_is_lost(tmp_path: Path) -> None:
     assert time_in(path, "later")[later] > 0.3e9
 
 
+def with_capabilities(*names: str) -> list[str]:
+    """Root that has these alone."""
+    return ["setpriv", f"--bounding-set=-all,{','.join(f'+{name}' for name in names)}", "--inh-caps=-all"]
+
+
+def test_what_a_container_is_to_have(tmp_path: Path) -> None:
+    """GIVEN root with four capabilities, and nothing else (docs/containers.md) THEN another user's Python program has
+    its stacks; without one of those by which memory is read a line says what is missing, and its time is there."""
+    path = tmp_path / "x.weft"
+    somebody = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"]
+    record = ["record", "-a", "-d", 3, "-r", 199, "-o", path]
+    python = next((each for each in all_interpreters() if each.name.startswith("system")), None)
+    if python is None:
+        pytest.skip("no interpreter that another user may start")
+    with running([*somebody, *python.command, *spinning("theirs")[1:]]) as (theirs,):
+        enough = "bpf", "perfmon", "sys_ptrace", "dac_read_search"
+        run = run_weft(*record, prefix=with_capabilities(*enough))
+        assert run.returncode == 0, run.stderr
+        assert time_in(path, "theirs")[theirs] > 0.3e9
+        for missing, said in ((3, "CAP_DAC_READ_SEARCH"), (2, "run weft as root")):
+            names = [name for number, name in enumerate(enough) if number != missing]
+            run = run_weft(*record, "--user", USER, prefix=with_capabilities(*names))
+            assert run.returncode == 0, run.stderr
+            assert f"weft: process {theirs} is not ours to read" in run.stderr
+            assert said in run.stderr
+            assert sum(times_of(path, lambda kind, _: kind is not FrameKind.PYTHON).values()) > 0.3e9
+
+
 def test_filter_by_name(tmp_path: Path) -> None:
     path = tmp_path / "x.weft"
     named = tmp_path / "weft-test-shell"

@@ -9,7 +9,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
 
 import click
@@ -160,8 +159,8 @@ def _record(path: Path, pid: int | None, command: Sequence[str], options: Option
             result = record_process(pid, path, options, progress.show)
         else:
             result = record_command(command, path, options, progress.show)
-    for failed, error in islice(result.failures.items(), _MOST_FAILURES):
-        click.echo(f"weft: process {failed}: {error}", err=True)
+    for failure in result.told_failures()[:_MOST_FAILURES]:
+        click.echo(f"weft: {failure}", err=True)
     if (more := len(result.failures) - _MOST_FAILURES) > 0:
         click.echo(f"weft: and the Python of {more:,} more processes", err=True)
     for warning in result.warnings:

@@ -16,6 +16,7 @@ from weft.target.memory import ProcessMemory
 from weft.target.namespaces import namespace_ids, open_module, target_paths
 
 _CAP_SYS_PTRACE = 19  # linux/capability.h
+_CAPS_DAC = (1, 2)  # CAP_DAC_OVERRIDE, which Docker's containers have, and CAP_DAC_READ_SEARCH
 _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # of ours: they say nothing of the process
 _MOST_TEXT = 1 << 20  # bytes of a file of the kernel's that is read whole
 
@@ -161,10 +162,13 @@ class Process:
     def _why_refused(self) -> str:
         """Say which check of the kernel's __ptrace_may_access (kernel/ptrace.c) or of Yama it was, in its order."""
         status = self._status()
-        if _has_ptrace_capability():
-            return "it is in another user namespace, or a security module forbids it; run weft inside its container"
         ids = {int(number) for key in ("Uid", "Gid") for number in status.get(key, "").split()}
         ours = {os.getuid(), os.getgid()}
+        if _has_capability(_CAP_SYS_PTRACE):
+            if not ids <= ours and not any(map(_has_capability, _CAPS_DAC)):
+                # /proc/PID/mem is a file that its owner alone may open.
+                return "it runs as another user; that takes CAP_DAC_READ_SEARCH, too"
+            return "it is in another user namespace, or a security module forbids it; run weft inside its container"
         if not ids <= ours:
             return "it runs as another user; run weft as root (sudo), or as that user"
         scope = _number("/proc/sys/kernel/yama/ptrace_scope")  # Documentation/admin-guide/LSM/Yama.rst
@@ -253,8 +257,8 @@ def _capabilities(status: dict[str, str]) -> int:
     return int(status.get("CapPrm", "0"), 16)
 
 
-def _has_ptrace_capability() -> bool:
-    return bool(int(_read_status("self").get("CapEff", "0"), 16) >> _CAP_SYS_PTRACE & 1)
+def _has_capability(number: int) -> bool:
+    return bool(int(_read_status("self").get("CapEff", "0"), 16) >> number & 1)
 
 
 def _number(path: str) -> int:
