@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -127,6 +131,43 @@ class PystackDump(Dumper):
             else plain(NATIVE, re.sub(r" \((inlined|/[^()]*|\?\?\?)\)", "", name))
             for kind, name in lines
         ]
+
+
+KERNEL = 1 << 63  # addresses from here on
+
+
+class PerfDump(Dumper):
+    """perf record, of the switch by which a thread that was stopped and goes on comes back to its wait."""
+
+    def __init__(self) -> None:
+        super().__init__("perf --call-graph dwarf", "perf")
+
+    def stack(self, pid: int, tid: int) -> list[Place]:
+        """Of one thread, root first. PeerFailedError."""
+        if shutil.which("perf") is None:
+            raise PeerFailedError("it is not installed")
+        with tempfile.TemporaryDirectory() as folder:
+            output = f"{folder}/perf.data"
+            event = ["-e", "context-switches", "-c", "1", "--call-graph", "dwarf,65528"]
+            with subprocess.Popen(["perf", "record", "-q", *event, "-o", output, "-p", str(pid)]) as recorder:
+                time.sleep(1)
+                os.kill(pid, signal.SIGSTOP)
+                time.sleep(0.2)
+                os.kill(pid, signal.SIGCONT)
+                time.sleep(0.5)
+                recorder.send_signal(signal.SIGINT)
+            script = ["perf", "script", "--no-inline", "-F", "tid,ip,sym", "-i", output]
+            run = subprocess.run(script, check=False, capture_output=True, text=True, timeout=LIMIT_S)
+        places = self._read(run.stdout, tid)
+        if not places:
+            raise PeerFailedError(f"it shows no thread {tid}")
+        return places
+
+    def _read(self, text: str, tid: int) -> list[Place]:
+        samples = [sample.splitlines() for sample in text.split("\n\n") if sample.strip()]
+        of_thread = [lines[1:] for lines in samples if lines[0].split() == [str(tid)]]
+        frames = [line.split(None, 1) for line in of_thread[-1]] if of_thread else []
+        return [plain(NATIVE, name) for address, name in reversed(frames) if int(address, 16) < KERNEL]
 
 
 def gdb_version() -> list[str]:

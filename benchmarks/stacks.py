@@ -17,7 +17,19 @@ import ziglang
 from interpreters import CACHE, Interpreter
 from running import TARGETS as TESTS_TARGETS
 
-from benchmarks.dumpers import NAMELESS, NATIVE, OTHER, PYTHON, Dumper, Gdb, Place, PySpyDump, PystackDump, WeftDump
+from benchmarks.dumpers import (
+    NAMELESS,
+    NATIVE,
+    OTHER,
+    PYTHON,
+    Dumper,
+    Gdb,
+    PerfDump,
+    Place,
+    PySpyDump,
+    PystackDump,
+    WeftDump,
+)
 from benchmarks.peers import PeerFailedError
 from benchmarks.programs import TARGETS, known_to_all, running_program
 from benchmarks.results import Row, Settings
@@ -47,6 +59,7 @@ class Difference:
     missing: list[Place] = field(default_factory=list)
     misplaced: list[Place] = field(default_factory=list)  # gdb has them elsewhere
     unknown: list[Place] = field(default_factory=list)  # gdb does not have them
+    nameless: int = 0  # shown without a name: nobody can tell which of gdb's they are
 
 
 def compare(stack: Sequence[Place], by_gdb: Sequence[Place]) -> Difference:
@@ -63,11 +76,10 @@ def compare(stack: Sequence[Place], by_gdb: Sequence[Place]) -> Difference:
             if number not in in_gdb:
                 difference.missing.append(place)
     for number, place in enumerate(stack):
-        if number not in in_stack:
-            is_elsewhere = (
-                place in by_gdb and place.function != NAMELESS
-            )  # which is one of many, and nobody knows which
-            (difference.misplaced if is_elsewhere else difference.unknown).append(place)
+        if number not in in_stack and place.function == NAMELESS:
+            difference.nameless += 1
+        elif number not in in_stack:
+            (difference.misplaced if place in by_gdb else difference.unknown).append(place)
     return difference
 
 
@@ -104,9 +116,9 @@ def stacks(settings: Settings) -> Iterator[Row]:
         return
     row = Row(
         f"Stacks of stopped programs, beside gdb's, {python.name}",
-        ("Python frames", "C frames", "at a wrong place", "not in gdb's stack", "programs"),
+        ("Python frames", "C frames", "at a wrong place", "not in gdb's stack", "without a name", "programs"),
     )
-    tools: Sequence[Dumper] = (WeftDump(), WeftDump(all_frames=True), PySpyDump(), PystackDump())
+    tools: Sequence[Dumper] = (WeftDump(), WeftDump(all_frames=True), PySpyDump(), PystackDump(), PerfDump())
     found: dict[str, list[Difference]] = {tool.name: [] for tool in tools}
     page = [PREFACE.format(python=python.name)]
     for kind in QUICKLY if settings.quick else KINDS:
@@ -121,8 +133,9 @@ def stacks(settings: Settings) -> Iterator[Row]:
     row.notes.append(
         f"Of each kind of frame, how many of gdb's are shown, in its order. [{PAGE}]({PAGE}) has each program's stack "
         "and all differences. weft dump leaves out the interpreter's own machinery, which --all-frames shows; py-spy "
-        "leaves out all of the interpreter by design, pystack a part. A wrong place is a frame that gdb has elsewhere "
-        "in the stack."
+        "leaves out all of the interpreter by design, pystack a part. perf, by unwind tables, has the stack that the "
+        "program leaves its CPU with, of frames that are not inlined, and knows no Python (it runs without -X perf). A "
+        "wrong place is a frame that gdb has elsewhere in the stack. Without a name: none that could be compared."
     )
     row.pages[PAGE] = "\n".join(page)
     yield row
@@ -186,6 +199,7 @@ def _add(row: Row, name: str, differences: Sequence[Difference]) -> None:
         f"{parts[2]} of {parts[3]}",
         f"{misplaced}",
         f"{unknown}",
+        f"{sum(each.nameless for each in differences)}",
         f"{len(differences)}",
     ]
     measured = {"python_shown": [parts[0] / parts[1]], "c_shown": [parts[2] / parts[3]]}
@@ -211,6 +225,8 @@ def _told(difference: Difference) -> str:
             names = Counter(place.function for place in places)
             told = (f"`{name}`{f' {count} times' if count > 1 else ''}" for name, count in names.items())
             parts.append(f"{what}: {', '.join(told)}")
+    if difference.nameless:
+        parts.append(f"without a name: {difference.nameless}")
     return "; ".join(parts) + "."
 
 
