@@ -124,6 +124,6 @@ def launch(launcher: Launcher, interpreter: Interpreter, program: Sequence[str],
         told = [line for line in said.read().decode(errors="replace").splitlines() if line.startswith("{")]
         if process.returncode or not told:
             why = errors.read().decode(errors="replace").strip().rpartition("\n")[2]
-            raise PeerFailedError(f"it ended with {process.returncode}: {why}")
+            raise PeerFailedError(f"it ended with {process.returncode}{why and ': '}{why}")
     file_bytes = output.stat().st_size if output.exists() else 0
     return Launch(json.loads(told[-1]), usage.ru_utime + usage.ru_stime, wall_s, output, file_bytes)

@@ -372,7 +372,7 @@ class Recording:
             said = self._said.read().decode(errors="replace")
             if self._process.returncode not in self._peer.good or not self._output.exists():
                 why = said.strip().rpartition("\n")[2]
-                raise PeerFailedError(f"it ended with {self._process.returncode}: {why}")
+                raise PeerFailedError(f"it ended with {self._process.returncode}{why and ': '}{why}")
             told = self._peer.told(self._output, said)
             before = os.times()
             read = list(self._peer.stacks(self._output)) if stacks else []
