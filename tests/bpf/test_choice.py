@@ -100,7 +100,7 @@ def test_refused_as_the_sampler_begins(busy: subprocess.Popen[bytes], tmp_path: 
     with Capture(path) as capture:
         assert capture.meta["collector"] == "ptrace"
         assert "the sampler cannot begin" in str(capture.meta["collector_reason"])
-        assert capture.account()["samples_taken"] > 50
+        assert capture.account()["samples_taken"] > 0
 
 
 def test_what_is_asked_for(busy: subprocess.Popen[bytes], tmp_path: Path) -> None:
