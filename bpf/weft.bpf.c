@@ -58,13 +58,13 @@ INLINE void add_kernel_stack(struct scratch* scratch, void* context) {
 INLINE struct weft_process* find_process(uint32_t pid) {
     struct weft_process* process = map_lookup(&processes, &pid);
     if (!process) {
-        if (map_lookup(&ignored, &pid)) {
-            return 0;
-        }
         const uint32_t zero = 0;
         process = map_lookup(&others, &zero);
-        if (!process || process->sampled || !process->follows) {
-            return process && process->sampled ? process : 0;
+        if (process && process->sampled) {
+            return map_lookup(&ignored, &pid) ? 0 : process;
+        }
+        if (!process || !process->follows) {
+            return 0;
         }
         // A child of which user mode does not know yet: it begins as a copy of its parent.
         const uint32_t parent = pid_of_parent();

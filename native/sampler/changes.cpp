@@ -86,7 +86,7 @@ void Sampler::take_change(const Change& change) {
             } else if (options_.machine) {
                 kernel_side_->forget(change.pid);
                 if (const auto child = children_.find(change.pid); child != children_.end()) {
-                    child->second.is_copy = false;
+                    child->second.exec_ns = monotonic_ns();
                 }
             }
             break;
@@ -143,7 +143,7 @@ void Sampler::take_fork(const Change& change, SampledProcess* process) {
     }
     if (options_.machine) {
         // Most children of a machine end, or become another program, before they are ever sampled.
-        children_[change.pid] = {parent->id, true};
+        children_[change.pid] = {parent->id, 0};
         tell_kernel(*parent, change.pid);
     } else if (options_.follow_processes) {
         add_thread(add_child(change.pid, parent), change.pid, SampledThread::Trace::kNot);

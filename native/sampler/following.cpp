@@ -158,7 +158,7 @@ SampledProcess& Sampler::add_process(pid_t pid, std::uint32_t parent, bool launc
     process->next_names_ns = monotonic_ns() + kNamesPeriod;
     process->image = read_image(pid);
     const long opened = syscall(SYS_pidfd_open, pid, 0);
-    if (opened < 0 && errno == ESRCH) {
+    if (opened < 0 && errno == ESRCH && kernel_side_) {
         ended_processes_[pid] = ring_looks_;  // nobody may tell of it any more
     }
     process->pid_descriptor = Descriptor(static_cast<int>(opened));
@@ -401,6 +401,7 @@ void Sampler::replaced_by_exec(SampledProcess& before, SampledThread::Trace trac
     after.scan_children_until_ns = scan_children_until_ns;
     after.children = std::move(children);
     tell_kernel(after);
+    after.walked_since_ns = monotonic_ns();
     add_thread(after, pid, trace);
 }
 

@@ -55,6 +55,14 @@ bool KernelSample::parse(std::span<const std::byte> record) {
     return true;
 }
 
+void KernelSample::forget_walk() {
+    frames_.clear();
+    codes_.clear();
+    head_.thread_state = 0;
+    head_.native_end = std::max<std::uint32_t>(head_.native_end, WEFT_END_UNREADABLE);
+    head_.python_end = WEFT_END_UNREADABLE;
+}
+
 RegisterSet KernelSample::registers() const {
     RegisterSet registers;
     for (std::size_t i = 0; i < kRegisters; ++i) {

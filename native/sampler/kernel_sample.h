@@ -22,6 +22,10 @@ class KernelSample {
     // Of a record of the ring. False: it is none.
     bool parse(std::span<const std::byte> record);
 
+    // It was walked as one of another program, which the process was before: what the walk has found is nothing. What it has read, it
+    // has read.
+    void forget_walk();
+
     const weft_sample& head() const { return head_; }
     RegisterSet registers() const;
     SchedStat stat() const { return {head_.cpu_ns, head_.delay_ns, head_.switches}; }

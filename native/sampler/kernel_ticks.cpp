@@ -42,6 +42,9 @@ void Sampler::deliver_kernel_sample() {
     if (process->launching) {
         return;
     }
+    if (head.time_ns < process->walked_since_ns) {
+        kernel_sample_.forget_walk();
+    }
     SampledThread& thread = thread_of_kernel_sample(*process);
     if (head.record == WEFT_OUT) {
         take_leaving(thread);
@@ -64,7 +67,7 @@ SampledProcess* Sampler::meet_process() {
     const auto known = children_.extract(pid);
     const Child child = known.empty() ? Child{} : known.mapped();
     const auto parent = processes_.find(child.parent);
-    if (child.is_copy && parent != processes_.end()) {
+    if (child.exec_ns == 0 && parent != processes_.end()) {
         return &add_child(pid, parent->second.get());
     }
     SampledProcess& process = add_process(pid, parent == processes_.end() ? 0 : child.parent, false);
@@ -72,6 +75,7 @@ SampledProcess* Sampler::meet_process() {
         process.python_state = SampledProcess::Python::kNone;
     }
     tell_kernel(process);
+    process.walked_since_ns = child.exec_ns;
     return &process;
 }
 

@@ -154,7 +154,13 @@ void Sampler::set_no_python(std::uint32_t process) {
 
 void Sampler::set_code(std::uint32_t process, const CodeMap& code) {
     call([&] {
-        if (const auto found = processes_.find(process); found != processes_.end()) {
+        const auto found = processes_.find(process);
+        if (found == processes_.end()) {
+            return;
+        }
+        // It was read of whatever program the process was then: of the next one, if that has come and nobody has told us yet.
+        const std::string image = read_image(found->second->pid);
+        if (image.empty() || found->second->image.empty() || image == found->second->image) {
             take_code(*found->second, code);
         }
     });

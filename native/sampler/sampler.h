@@ -277,7 +277,7 @@ class Sampler {
     // Of the whole machine: processes that ours have forked, and that have not been sampled yet.
     struct Child {
         std::uint32_t parent = 0;
-        bool is_copy = false;  // there was no exec since
+        std::uint64_t exec_ns = 0;  // when the kernel was told that it is no copy of its parent any more; 0: it is one
     };
     std::unordered_map<pid_t, Child> children_;
     KernelSample kernel_sample_;

@@ -125,10 +125,11 @@ struct SampledProcess {
     std::uint64_t next_scan_ns = 0;  // for threads and children that nobody told of
     // Of a process whose own start nobody told of: until when children of it may be found by scans alone.
     std::uint64_t scan_children_until_ns = 0;
-    std::set<pid_t> children;         // that scans have found
-    std::string image;                // collector peek: read_image(), by which an exec is noticed
-    std::uint64_t next_names_ns = 0;  // when scans look at threads' names again
-    std::uint64_t gil_tick_ns = 0;    // mode gil: the last tick
+    std::uint64_t walked_since_ns = 0;  // before that the kernel has walked its stacks as those of another program
+    std::set<pid_t> children;           // that scans have found
+    std::string image;                  // collector peek: read_image(), by which an exec is noticed
+    std::uint64_t next_names_ns = 0;    // when scans look at threads' names again
+    std::uint64_t gil_tick_ns = 0;      // mode gil: the last tick
     std::map<pid_t, std::unique_ptr<SampledThread>> threads;
 };
 

@@ -110,6 +110,7 @@ def record_process(pid: int, path: Path, options: Options, watch: Watch | None =
     book = CodeBook()
     with _process_settings(), _Interrupts() as interrupts:
         # Side by side: the search waits for files, the collector for the kernel.
+        program = process.program
         with ThreadPoolExecutor(max_workers=1) as pool:
             search = pool.submit(_look_at, process, book, options)
             chosen = _first_that_can(collectors, options, pid)
@@ -119,6 +120,8 @@ def record_process(pid: int, path: Path, options: Options, watch: Watch | None =
             chosen.sampler.stop()
             raise
         with _Recording(path, options, chosen, watch, book) as recording:
+            if process.program != program:
+                runtime = code = None  # of what it was before its exec
             if runtime:
                 recording.recorder.expect(pid, runtime)
             recording.allocations.begin(pid)

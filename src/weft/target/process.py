@@ -68,6 +68,11 @@ class Process:
         return fields[0] not in (b"Z", b"X") and int(fields[19]) == self.start_ticks
 
     @property
+    def program(self) -> list[bytes]:
+        """What tells the program that it runs from the one after an exec: where code begins and ends, and the stack."""
+        return self._stat()[23:26]
+
+    @property
     def parent(self) -> int:
         """The PID of its parent."""
         return int(self._stat()[1])
