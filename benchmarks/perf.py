@@ -67,19 +67,8 @@ class Perf:
 
     def command(self, pid: int, rate_hz: int, seconds: float, output: Path) -> list[str]:
         """The command line of a recording."""
-        record = [
-            "perf",
-            "record",
-            "-k",
-            "mono",
-            "-F",
-            str(rate_hz),
-            "--call-graph",
-            self._call_graph,
-            "-o",
-            str(output),
-        ]
-        return [*record, *self._of(pid), "--", "sleep", str(seconds)]
+        record = ["perf", "record", "-k", "mono", "-F", str(rate_hz), "--call-graph", self._call_graph]
+        return [*record, "-o", str(output), *self._of(pid), "--", "sleep", str(seconds)]
 
     def _of(self, pid: int) -> list[str]:
         return ["-p", str(pid)]
