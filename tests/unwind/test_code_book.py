@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from interpreters import all_interpreters
-from running import StartTarget
+from running import StartTarget, Target, target_env
+from zig import MUSL, compile_with_zig
 
 from weft.target.code import CodeBook
+from weft.target.elf import ElfFile
+from weft.target.image import Image
+from weft.target.maps import Mapping
 from weft.target.process import Process
 
 PROGRAM = """
@@ -37,4 +42,85 @@ def test_segments_at_high_addresses(start_target: StartTarget, tmp_path: Path, a
     book = CodeBook()
     book.map_of(Process(target.pid), within_s=60.0)
     assert any(module.is_interpreter for module in book.modules.values())
+    book.close()
+
+
+# Two builds of it are mapped at the same addresses, with other headers. They have no build-id.
+REPLACES = """
+#include <stdio.h>
+#include <unistd.h>
+volatile char room[ROOM] = {1};
+void FUNCTION(void) { puts("{}"); fflush(stdout); }
+int main(int count, char** words) {
+    FUNCTION();
+    char go;
+    if (read(0, &go, 1) == 1) execv(words[1], (char*[]){words[1], words[0], 0});
+}
+"""
+
+
+@pytest.fixture
+def replaced(tmp_path: Path) -> Iterator[Target]:
+    """A program that becomes `second`, then `first` again, and so on, each time that it is sent a byte."""
+    (tmp_path / "program.c").write_text(REPLACES)
+    first, second = (
+        compile_with_zig(
+            tmp_path / name, "-static", "-no-pie", f"-DFUNCTION=of_{name}", f"-DROOM={room}", "program.c", target=MUSL
+        )
+        for name, room in (("first", 1000), ("second", 2000))
+    )
+    target = Target([str(first), str(second)], target_env())
+    yield target
+    target.end()
+
+
+def _replace(target: Target) -> None:
+    assert target.process.stdin is not None
+    target.process.stdin.write(b"x")
+    target.process.stdin.flush()
+    target.next_line()
+
+
+class _Replaced(Process):
+    """It becomes another program at one point of the look at it."""
+
+    def __init__(self, target: Target, point: str) -> None:
+        super().__init__(target.pid)
+        self._target = target
+        self._point = point
+
+    def maps(self) -> list[Mapping]:
+        mappings = super().maps()
+        self._reach("maps are read")
+        return mappings
+
+    def open_module(self, image: Image) -> ElfFile | None:
+        self._reach("headers are read")
+        return super().open_module(image)
+
+    def _reach(self, point: str) -> None:
+        if point == self._point:
+            _replace(self._target)
+
+
+@pytest.mark.parametrize("point", ["maps are read", "headers are read"])
+def test_an_exec_while_code_is_read(replaced: Target, point: str) -> None:
+    """GIVEN an exec in the midst of a look at a program WHEN it runs again THEN its code is known as if nothing were.
+
+    Known by which programs have which functions.
+    """
+    book = CodeBook()
+    book.map_of(_Replaced(replaced, point), within_s=60.0)
+    book.forget(replaced.pid)
+    for _ in range(2):
+        _replace(replaced)
+        book.map_of(Process(replaced.pid), within_s=60.0)
+        book.forget(replaced.pid)
+    modules = {Path(module.path).name: module for module in book.modules.values() if module.path.startswith("/")}
+    assert modules.keys() == {"first", "second"}
+    for name, module in modules.items():
+        assert not module.problems
+        assert module.table
+        assert module.file
+        assert module.file.ranges_of(tuple(f"of_{each}" for each in modules)).keys() == {f"of_{name}"}
     book.close()

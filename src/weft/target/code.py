@@ -114,11 +114,12 @@ class CodeBook:
         """
         deadline = time.thread_time() + within_s
         with self._lock:
-            places = self._look(target)
+            program = target.program
+            places = self._look(target, program)
             code = _native.CodeMap()
             for place in sorted(places, key=_Place.urgency):
                 if place.module.table is None and (time.thread_time() < deadline or any(map(place.holds, wanted))):
-                    self._load(target, place)
+                    self._load(target, program, place)
             described = [place.bias + place.module.jit_descriptor for place in places if place.module.jit_descriptor]
             for place in places:
                 if place.module.jit:
@@ -155,7 +156,7 @@ class CodeBook:
                 if module.jit:
                     module.jit.close()
 
-    def _look(self, target: Target) -> list[_Place]:
+    def _look(self, target: Target, program: Sequence[bytes]) -> list[_Place]:
         before = self._places.get(target.pid, {})
         now: dict[tuple[str, int, int], _Place | None] = {}
         mappings = target.maps()
@@ -164,7 +165,7 @@ class CodeBook:
             code = [mapping for mapping in module.mappings if mapping.perms[2:3] == "x"]
             if code:
                 key = (module.path, module.start, module.mappings[0].inode)
-                now[key] = before[key] if key in before else self._place(target, module, code)
+                now[key] = before[key] if key in before else self._place(target, program, module, code)
         self._places[target.pid] = now
         places = [place for place in now.values() if place]
         known = {mapping for place in places for mapping in place.code}
@@ -182,13 +183,15 @@ class CodeBook:
             self.modules[module.number] = module
         return module
 
-    def _place(self, target: Target, module: Module, code: list[Mapping]) -> _Place | None:
+    def _place(self, target: Target, program: Sequence[bytes], module: Module, code: list[Mapping]) -> _Place | None:
         try:
             image = Image(target.memory, module)
         except (ElfError, MemoryReadError):
             return None  # libffi's trampolines are in a file that is no module: code in no module then
         first = module.mappings[0]
         build_id = image.build_id
+        if not _still_runs(target, program):
+            return None
         key = build_id or (first.dev, first.inode, module.path, *_written(target, module))
         known = self._numbers.get(key)
         if known is None:
@@ -196,19 +199,36 @@ class CodeBook:
             self.modules[known.number] = known
         place = _Place(known, image, code)
         if known.table is None and image.symbols(_RUNTIME):
-            self._load(target, place)
+            self._load(target, program, place)
         return place
 
-    def _load(self, target: Target, place: _Place) -> None:
-        """Open the module's files, which may be gone once the target has ended, and make its table."""
+    def _load(self, target: Target, program: Sequence[bytes], place: _Place) -> None:
+        """Open the module's files, which may be gone once the target has ended, and make its table.
+
+        What fails as the target ends or becomes another program is left to the next process that has the module.
+        """
         module, image = place.module, place.image
         assert image is not None  # code in no module has its table from the start
         open_files(target, image, module)
+        problem = None
         try:
-            module.table = table_of(image, module.file)
+            table = table_of(image, module.file)
         except (ElfError, MemoryReadError) as error:
-            module.problems.append(f"its unwind information cannot be read: {error}")
-            module.table = _native.UnwindTable.build([])
+            problem = f"its unwind information cannot be read: {error}"
+            table = _native.UnwindTable.build([])
+        if module.file is None and not _still_runs(target, program):
+            return
+        module.table = table
+        if problem:
+            module.problems.append(problem)
+
+
+def _still_runs(target: Target, program: Sequence[bytes]) -> bool:
+    """Whether the target runs the program that it did: what was read of it since is of no other one."""
+    try:
+        return target.program == program
+    except TargetError:
+        return False
 
 
 def _written(target: Target, module: Module) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -133,6 +134,11 @@ class Core:
     def missing_bytes(self) -> int:
         """How many bytes of the file have been cut off; 0: it is whole."""
         return max(0, self._whole_size - self._size)
+
+    @property
+    def program(self) -> Sequence[bytes]:
+        """Nothing: it becomes no other program."""
+        return ()
 
     def maps(self) -> list[Mapping]:
         """Return its mappings, in order of address."""

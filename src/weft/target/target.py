@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from weft.target.elf import ElfFile
@@ -26,6 +27,11 @@ class Target(Protocol):
     @property
     def executable(self) -> str | None:
         """The path of its program, as it calls it; None if that is not known."""
+        ...
+
+    @property
+    def program(self) -> Sequence[bytes]:
+        """What tells the program that it runs from the one after an exec. TargetError: it has ended."""
         ...
 
     def maps(self) -> list[Mapping]:

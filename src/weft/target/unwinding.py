@@ -18,13 +18,16 @@ _MAX_FRAMES = 256 << 20  # bytes of .eh_frame; libtorch has 20 MB
 
 
 def table_of(image: Image, file: ElfFile | None) -> _native.UnwindTable:
-    """Return the table of a module, as it was kept or newly compiled. ElfError, MemoryReadError."""
+    """Return the table of a module, as it was kept or newly compiled. ElfError, MemoryReadError.
+
+    Kept is what a file tells: memory may become another program's while it is read.
+    """
     build_id = image.build_id
     data = cache.kept(_KIND, build_id) if build_id else None
     table = _native.UnwindTable.load(data) if data else None
     if table is None:
         table = table_of_file(file) if file else table_of_image(image)
-        if build_id:
+        if build_id and file:
             cache.keep(_KIND, build_id, table.save())
     return table
 
