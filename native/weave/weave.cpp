@@ -33,6 +33,7 @@ void Weaver::weave(const PythonStack& python, NativeStack& native, CodeMap& code
     segments_ = python.segments;
     seams_.clear();
     activations_.clear();
+    are_others_ = false;
     find_activations(native, 0);
     if (anchors_are_addresses_) {
         find_segments(python, native, words);
@@ -45,16 +46,20 @@ void Weaver::weave(const PythonStack& python, NativeStack& native, CodeMap& code
             find_activations(native, behind);
             pair_by_address(native, behind);
         }
+        if (seams_.size() < segments_.size() && native.loss == Loss::kNone && python.loss == Loss::kNone) {
+            pair_by_count();
+        }
     } else {
         pair_by_value(python, native, words);
     }
-    if (seams_.size() < segments_.size() && native.loss == Loss::kNone && python.loss == Loss::kNone) {
-        pair_by_count();
+    if (are_others_) {
+        segments_.clear();
+        seams_.clear();
     }
-    lay(python, native, woven);
+    lay(are_others_ ? 0 : python.frames.size(), native, woven);
     const auto proven = std::ranges::find(seams_.rbegin(), seams_.rend(), Proof::kProven, &Seam::proof);
     const std::size_t confirmed = proven == seams_.rend() ? 0 : proven->native;
-    woven.lacks_python = lacks_frames(python, native);
+    woven.lacks_python = are_others_ || lacks_frames(python, native);
     woven.unconfirmed = static_cast<std::uint64_t>(
         std::ranges::count(std::span(native.frames).subspan(confirmed), true, &NativeFrame::by_frame_pointer));
 }
@@ -213,6 +218,12 @@ void Weaver::pair_by_value(const PythonStack& python, const NativeStack& native,
     const std::size_t none = agreeing(0);
     const std::size_t one = agreeing(1);
     const std::size_t more = none == one ? by_number : none > one ? 0 : 1;
+    // One that has called something always holds its frame. If none does, these are frames of the past, to which junk has led;
+    // or it is not known yet where this interpreter holds them.
+    if (none + one == 0 && activations_.size() > 1 && !segments_.empty() && !python.unproven) {
+        are_others_ = slot_.has_value();
+        return;
+    }
     for (std::size_t i = 0; i < segments_.size() && i + more < activations_.size(); ++i) {
         const bool proven = held(i, i + more);
         if (!proven && !counted) {
@@ -284,7 +295,7 @@ Address& Weaver::site_of(const NativeFrame& frame) {
     return sites_[(frame.place.address ^ frame.place.module) % sites_.size()];
 }
 
-void Weaver::lay(const PythonStack& python, const NativeStack& native, WovenStack& woven) const {
+void Weaver::lay(std::size_t python_frames, const NativeStack& native, WovenStack& woven) const {
     woven.frames.clear();
     woven.seams = {};
     woven.gaps = 0;
@@ -314,7 +325,7 @@ void Weaver::lay(const PythonStack& python, const NativeStack& native, WovenStac
         }
     }
     lay_native(native.frames.size());
-    const bool open = next_python < python.frames.size();
+    const bool open = next_python < python_frames;
     if (native.loss != Loss::kNone || open) {
         const Loss loss = native.loss != Loss::kNone ? native.loss : Loss::kSeamOpen;
         woven.frames.push_back(
@@ -323,7 +334,7 @@ void Weaver::lay(const PythonStack& python, const NativeStack& native, WovenStac
     // Frames without a segment have been cut off from theirs, or are another greenlet's: an open seam even so.
     woven.seams[static_cast<std::size_t>(Proof::kOpen)] +=
         open ? std::max<std::size_t>(segments_.size() - seams_.size(), 1) : 0;
-    lay_python(python.frames.size());
+    lay_python(python_frames);
 }
 
 }  // namespace weft

@@ -42,7 +42,7 @@ struct WovenStack {
     std::array<std::uint64_t, kProofs> seams{};  // how many of each proof
     std::uint64_t gaps = 0;                      // in the native stack, but for what is missing at its end
     std::uint64_t unconfirmed = 0;               // steps by frame pointer, and no proven seam behind them
-    bool lacks_python = false;                   // native frames tell that there are Python frames, and none were found
+    bool lacks_python = false;  // native frames tell that there are Python frames, and none of them was found
 };
 
 // Weaves the stacks of one process, and learns where its interpreter keeps its anchors.
@@ -79,7 +79,7 @@ class Weaver {
     bool is_held(Address pointer, const NativeFrame& frame, StackCopy& words);
     bool lacks_frames(const PythonStack& python, const NativeStack& native);
     Address& site_of(const NativeFrame& frame);
-    void lay(const PythonStack& python, const NativeStack& native, WovenStack& woven) const;
+    void lay(std::size_t python_frames, const NativeStack& native, WovenStack& woven) const;
 
     const Layout layout_;
     bool anchors_are_addresses_;
@@ -98,6 +98,7 @@ class Weaver {
     std::vector<Segment> found_;              // kept for its memory
     std::vector<Seam> seams_;                 // of the sample at hand: of its first segments
     std::vector<std::uint32_t> activations_;  // native frames whose code is known to be the eval loop's
+    bool are_others_ = false;                 // of the sample at hand: no activation holds any of its Python frames
 };
 
 }  // namespace weft

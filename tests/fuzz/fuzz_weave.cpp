@@ -330,7 +330,7 @@ void check_damaged(const Stacks& stacks, const WovenStack& woven, const Version&
                 }
         }
     }
-    check(python == stacks.python.frames.size() && native == stacks.native.frames.size());
+    check(python == (woven.lacks_python ? 0 : stacks.python.frames.size()) && native == stacks.native.frames.size());
     check(gaps >= woven.gaps);
     const bool calls = std::ranges::any_of(
         stacks.native.frames, [](const NativeFrame& each) { return each.is_return && each.place.eval_loop; });

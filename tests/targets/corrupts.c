@@ -1,4 +1,4 @@
-// Words of a program's own memory that are junk for most of the time: each 50 us one of them, sometimes all are as they were.
+// Words of a program's own memory that are junk for a time.
 #include <stdint.h>
 #include <string.h>
 #include <time.h>
@@ -28,6 +28,7 @@ static uint64_t junk(uint64_t was, uint64_t address) {
     }
 }
 
+// Each 50 us one of them, sometimes all are as they were.
 void corrupt(volatile uint64_t* words, int count, int ms, uint64_t seed) {
     uint64_t were[kMost];
     count = count < kMost ? count : kMost;
@@ -44,4 +45,13 @@ void corrupt(volatile uint64_t* words, int count, int ms, uint64_t seed) {
         }
     }
     memcpy((void*)words, were, (size_t)count * 8);
+}
+
+// One of them.
+void replace(volatile uint64_t* word, uint64_t value, int ms) {
+    const uint64_t was = *word;
+    *word = value;
+    for (const uint64_t end = cpu_us() + (uint64_t)ms * 1000; cpu_us() < end;) {
+    }
+    *word = was;
 }

@@ -23,6 +23,7 @@ JUNK_LEGAL = ["<module>", "outer", "inner"]
 JUNK_PARTS = [JUNK_LEGAL[begin:end] for begin in range(4) for end in range(begin, 4)]
 NEWER = [interpreter for interpreter in all_interpreters() if interpreter.minor >= (3, 10)]
 ALL = [interpreter for interpreter in all_interpreters() if interpreter.minor >= (3, 6)]
+OLDER = [interpreter for interpreter in all_interpreters() if interpreter.minor <= (3, 10)]
 
 
 def share_of(path: Path, *functions: str) -> float:
@@ -149,3 +150,38 @@ def test_a_state_that_is_junk(
     assert whole > 20
     assert cut + again > 20, "it has met the junk"
     assert without <= (10 if interpreter.stripped and interpreter.minor >= (3, 13) else 0)
+
+
+@pytest.mark.parametrize("depth", [4, 30])
+@pytest.mark.parametrize("collector", [Collector.PTRACE, Collector.BPF])
+@pytest.mark.parametrize("python", OLDER, ids=lambda each: each.name)
+def test_a_state_that_names_the_past(
+    python: Interpreter,
+    start_target: StartTarget,
+    compile_library: CompileLibrary,
+    tmp_path: Path,
+    collector: Collector,
+    depth: int,
+) -> None:
+    """GIVEN a thread state that leads to frames that have ended, as many as run, or more, half of the time THEN stacks
+    without frames say so, and none of these is told; but with a mark, until a stack has shown where the interpreter
+    keeps its frames. From 3.11 on no chain of frames outlives them."""
+    target = start_target(python, "past.py", python.inside(compile_library(python, "corrupts.c")), depth)
+    make_tables(target.pid)
+    path = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, samples=SAMPLES, collector=collector)
+    whole = cut = first = 0
+    for sampled in woven_stacks_of(path):
+        names = [frame.function for frame in sampled.frames if frame.kind is FrameKind.PYTHON]
+        if "past" in names:
+            assert has_gap(sampled.frames), sampled.frames
+            first += sampled.ticks
+        elif "replace" in [frame.function for frame in sampled.frames]:
+            lacks = any(frame.kind is FrameKind.MARKER and "native" not in frame.function for frame in sampled.frames)
+            assert lacks or names == ["<module>", "main", "outer", "inner"], sampled.frames
+            whole += 0 if lacks else sampled.ticks
+            cut += sampled.ticks if lacks else 0
+    again = account_of(path)["stacks_retaken"]
+    print(f"{python.name} {collector.value}: {whole} whole, {cut} cut, {again} again, {first} at first")
+    assert first < 20
+    assert whole > 20
+    assert cut + again > 20, "it has met the past"
