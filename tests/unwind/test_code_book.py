@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -123,4 +124,24 @@ def test_an_exec_while_code_is_read(replaced: Target, point: str) -> None:
         assert module.table
         assert module.file
         assert module.file.ranges_of(tuple(f"of_{each}" for each in modules)).keys() == {f"of_{name}"}
+    book.close()
+
+
+def test_tables_that_no_process_uses(replaced: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN more tables than may be idle WHEN a process has ended THEN those are dropped that no other process has run,
+    and come back with the next one that runs them."""
+    monkeypatch.setattr("weft.target.code._MOST_IDLE", 0)
+    book = CodeBook()
+    book.map_of(Process(replaced.pid), within_s=60.0)
+    book.map_of(Process(os.getpid()), within_s=60.0)
+    book.forget(replaced.pid)
+    assert {Path(module.path).name for module in book.modules.values() if not module.table} == {"first"}
+    _replace(replaced)
+    _replace(replaced)
+    again = book.map_of(Process(replaced.pid), within_s=60.0)
+    first = next(module for module in book.modules.values() if Path(module.path).name == "first")
+    assert first.table
+    assert first.table.number in [table.number for table in again.tables]
+    assert not first.problems
+    assert len(book.modules) == len({module.path for module in book.modules.values()})
     book.close()

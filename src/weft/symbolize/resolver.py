@@ -47,7 +47,7 @@ class Resolver:
         self._opened = ExitStack()
         self._files = files_of(module, servers, self._opened)
         if not self._files and not module.jit:
-            why = "its file cannot be had" if module.table else "its process ended before it was read"
+            why = "its file cannot be had" if module.is_read else "its process ended before it was read"
             module.problems.append(f"its functions have no names: {why}")
         self._read_functions()
         if with_lines := next((file for file in reversed(self._files) if has_lines(file)), None):

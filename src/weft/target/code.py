@@ -29,6 +29,7 @@ from weft.target.unwinding import table_of
 
 _VDSO = "[vdso]"
 _WORD = (1 << 64) - 1
+_MOST_IDLE = 64 << 20  # bytes of tables that no process uses; those of files with a build-id are quickly back from disk
 _VSYSCALL = "[vsyscall]"
 ANONYMOUS = "[jit]"  # what code in no module is said to lie in
 _FIRST = re.compile(r"/(libc|libpthread|ld)[.-][^/]*$|^\[vdso\]$")  # some of it is in every stack
@@ -59,7 +60,8 @@ class CodeModule:
     file: ElfFile | None = None  # None: it cannot be had, or nothing of it was needed yet
     debug: ElfFile | None = None  # that has its debug information, if that is a file of its own
     shared: ElfFile | None = None  # that has what dwz has moved from it
-    table: _native.UnwindTable | None = None  # None: nothing of it was needed yet
+    table: _native.UnwindTable | None = None  # None: nothing of it was needed yet, or for long
+    is_read: bool = False  # something of it was needed
     problems: list[str] = field(default_factory=list)  # what of it cannot be read, and why
     jit: JitCode | None = None  # of code in no module
     jit_descriptor: int = 0  # where a JIT compiler tells of its objects, in the module; 0: none does
@@ -101,6 +103,10 @@ class CodeBook:
         self._lock = threading.Lock()
         self._numbers: dict[object, CodeModule] = {}
         self._places: dict[int, dict[tuple[str, int, int], _Place | None]] = {}  # by pid
+        # By pid, modules that it has run. Native code may hold on to their tables, even when they have been unloaded.
+        self._used: dict[int, set[int]] = {}
+        self._table_bytes = 0
+        self._most_bytes = _MOST_IDLE
         self._anonymous: dict[int, CodeModule] = {}  # by pid: for code in no module
         self._room = Room()
         self.modules: dict[int, CodeModule] = {}
@@ -141,6 +147,9 @@ class CodeBook:
         """Note that a process has ended, or become another program."""
         with self._lock:
             self._places.pop(pid, None)
+            self._used.pop(pid, None)
+            if self._table_bytes > self._most_bytes:
+                self._drop_idle_tables()
             module = self._anonymous.pop(pid, None)
             if module and module.jit:
                 module.jit.close()
@@ -168,6 +177,7 @@ class CodeBook:
                 now[key] = before[key] if key in before else self._place(target, program, module, code)
         self._places[target.pid] = now
         places = [place for place in now.values() if place]
+        self._used.setdefault(target.pid, set()).update(place.module.number for place in places)
         known = {mapping for place in places for mapping in place.code}
         rest = [m for m in mappings if m.perms[2:3] == "x" and m not in known and m.path not in (_VDSO, _VSYSCALL)]
         # A module's own mappings come last, and hold where they have changed since it was found.
@@ -209,7 +219,8 @@ class CodeBook:
         """
         module, image = place.module, place.image
         assert image is not None  # code in no module has its table from the start
-        open_files(target, image, module)
+        if not module.is_read:
+            open_files(target, image, module)
         problem = None
         try:
             table = table_of(image, module.file)
@@ -218,9 +229,21 @@ class CodeBook:
             table = _native.UnwindTable.build([])
         if module.file is None and not _still_runs(target, program):
             return
-        module.table = table
-        if problem:
+        if problem and not module.is_read:
             module.problems.append(problem)
+        module.is_read = True
+        module.table = table
+        self._table_bytes += table.bytes
+
+    def _drop_idle_tables(self) -> None:
+        in_use = set[int]().union(*self._used.values())
+        self._table_bytes = 0
+        for module in self.modules.values():
+            if module.table and module.number in in_use:
+                self._table_bytes += module.table.bytes
+            elif not module.jit:
+                module.table = None
+        self._most_bytes = self._table_bytes + _MOST_IDLE
 
 
 def _still_runs(target: Target, program: Sequence[bytes]) -> bool:
