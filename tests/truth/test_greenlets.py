@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from interpreters import Interpreter
 from recordings import Sampled, make_tables, record, woven_stacks_of
 from running import StartTarget
 from test_woven import RATE_HZ, SAMPLES, SECONDS
 from woven_calls import has_doubt, has_gap, is_proven, share, wrong_calls
 
+from weft import Collector
 from weft.sample import FrameKind
 
 
@@ -19,12 +21,16 @@ def is_switching(sampled: Sampled) -> bool:
     return any(re.search(r"g_switchstack|StackState|slp_", frame.function) for frame in sampled.frames)
 
 
-def test_switching(interpreter: Interpreter, packages: Path, start_target: StartTarget, tmp_path: Path) -> None:
+@pytest.mark.parametrize("collector", [Collector.PTRACE, Collector.BPF])
+def test_switching(
+    interpreter: Interpreter, packages: Path, start_target: StartTarget, tmp_path: Path, collector: Collector
+) -> None:
     """GIVEN eight greenlets that switch by chance THEN the Python frames of a sample are one greenlet's; and unless it
     is just switching, all is proven, and each lies behind the native frames that called it."""
     target = start_target(interpreter, "greenlets.py", 200, interpreter.inside(packages))
     make_tables(target.pid)
-    stacks = woven_stacks_of(record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, samples=SAMPLES))
+    path = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, samples=SAMPLES, collector=collector)
+    stacks = woven_stacks_of(path)
     seen: set[str] = set()
     mixed, wrong = [], []
     for sampled in stacks:

@@ -15,13 +15,14 @@ from recordings import Sampled, account_of, record, woven_stacks_of
 from running import StartTarget
 from weft_command import run_weft
 
-from weft import Mode
+from weft import Collector, Mode
 from weft.profile.tables import ACTIVE
 from weft.sample import Frame, FrameKind
 
 RATE_HZ = 1000
 SECONDS = float(os.environ.get("WEFT_KERNEL_SECONDS", "3"))
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root is shown the frames of the kernel")
+by_both = pytest.mark.parametrize("collector", [Collector.PTRACE, Collector.BPF])
 
 # What the kernel calls first for each kind, after its entry. Names of x86-64, Linux 4.17 to 6.18. (On its way
 # out of munmap it frees the memory.)
@@ -56,13 +57,14 @@ def cpu_times(pid: int) -> tuple[int, int]:
 
 @needs_root
 @pytest.mark.serial
+@by_both
 @pytest.mark.parametrize("kind", ["reads", "stats", "faults", "computes"])
-def test_running_threads(start_target: StartTarget, tmp_path: Path, kind: str) -> None:
+def test_running_threads(start_target: StartTarget, tmp_path: Path, kind: str, collector: Collector) -> None:
     """GIVEN a target that does one thing WHEN recorded THEN the samples in the kernel are in that system call, under
     the Python function that makes it, and their share is the one that the kernel tells."""
     target = start_target(all_interpreters()[0], "kernel.py", kind)  # the kernel is the same for all of them
     before = cpu_times(target.pid)
-    capture = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, mode=Mode.CPU)
+    capture = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, mode=Mode.CPU, collector=collector)
     true = system_share(target.pid, before)
     weights = {True: 0, False: 0}
     samples = right = inner = 0
@@ -92,11 +94,12 @@ def test_running_threads(start_target: StartTarget, tmp_path: Path, kind: str) -
 
 @needs_root
 @pytest.mark.serial
-def test_both_sides_are_of_one_instant(start_target: StartTarget, tmp_path: Path) -> None:
+@by_both
+def test_both_sides_are_of_one_instant(start_target: StartTarget, tmp_path: Path, collector: Collector) -> None:
     """GIVEN two functions that make a short system call each, in turns by chance THEN no sample shows one of them in
     the system call of the other."""
     target = start_target(all_interpreters()[0], "kernel.py", "turns")
-    capture = record(target.pid, tmp_path, rate_hz=2000, seconds=SECONDS, mode=Mode.CPU)
+    capture = record(target.pid, tmp_path, rate_hz=2000, seconds=SECONDS, mode=Mode.CPU, collector=collector)
     calls = {"reads_little": ENTRIES["reads"], "looks_up": ENTRIES["stats"]}
     seen = dict.fromkeys(calls, 0)
     for sampled in woven_stacks_of(capture):
@@ -116,14 +119,17 @@ def kernel_stack(pid: int, tid: int) -> list[str]:
 
 
 @needs_root
-def test_blocked_threads(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
+@by_both
+def test_blocked_threads(
+    interpreter: Interpreter, start_target: StartTarget, tmp_path: Path, collector: Collector
+) -> None:
     """GIVEN threads that sleep, select, wait for a lock and for input WHEN recorded and dumped THEN each stands in the
     kernel where that says it is, in the function that waits."""
     target = start_target(interpreter, "kernel.py", "waits")
     tids = target.ready["tids"]
     truth = {name: kernel_stack(target.pid, tid) for name, tid in tids.items()}
     assert all(truth.values())
-    capture = record(target.pid, tmp_path, rate_hz=100, seconds=0.5)
+    capture = record(target.pid, tmp_path, rate_hz=100, seconds=0.5, collector=collector)
     shown = {}
     for sampled in woven_stacks_of(capture):
         user, functions = split(sampled)

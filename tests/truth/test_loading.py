@@ -13,6 +13,7 @@ from running import TARGETS, StartTarget
 from woven_calls import has_gap
 from zig import compile_with_zig
 
+from weft import Collector
 from weft.sample import Frame, FrameKind
 
 DEPTH, ROUNDS = 12, 8
@@ -38,16 +39,19 @@ def interleaving(frames: tuple[Frame, ...]) -> list[str]:
     return found
 
 
+@pytest.mark.parametrize("collector", [Collector.PTRACE, Collector.BPF])
 @pytest.mark.parametrize(
     "python",
     [one for one in all_interpreters() if one.chroot is None and one.minor in ((2, 7), (3, 10), (3, 11), (3, 13))],
     ids=lambda python: python.name,
 )
-def test_sampled_at_once(python: Interpreter, start_target: StartTarget, libraries: Path, tmp_path: Path) -> None:
+def test_sampled_at_once(
+    python: Interpreter, start_target: StartTarget, libraries: Path, tmp_path: Path, collector: Collector
+) -> None:
     """GIVEN stacks through libraries, one more of which is loaded each 3 ms of CPU THEN they are whole, in order."""
     target = start_target(python, "loads.py", libraries, DEPTH, ROUNDS)
     threading.Timer(1, lambda: target.process.stdin and target.process.stdin.close()).start()
-    path = record(target.pid, tmp_path, rate_hz=1000, seconds=30)
+    path = record(target.pid, tmp_path, rate_hz=1000, seconds=30, collector=collector)
     deepest = 0
     for sampled in woven_stacks_of(path):
         seen = interleaving(sampled.frames)
