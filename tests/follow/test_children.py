@@ -66,11 +66,14 @@ def test_every_kind_of_child(
 
 
 @pytest.mark.serial
-def test_without_a_tracer(newest: Interpreter, target_folder: Callable[[Interpreter], Path], tmp_path: Path) -> None:
-    """GIVEN the same under peek, which nobody tells of children THEN those that live long are found all the same."""
+@pytest.mark.parametrize("collector", ["peek", "bpf"])
+def test_without_a_tracer(
+    collector: str, newest: Interpreter, target_folder: Callable[[Interpreter], Path], tmp_path: Path
+) -> None:
+    """GIVEN the same under peek, which nobody tells of children, and bpf THEN those that live long are found."""
     output = tmp_path / "x.weft"
     program = [*newest.command, newest.inside(target_folder(newest) / "children.py"), "3"]
-    run = run_weft("record", "-s", "--collector", "peek", "-o", output, "--", *program, env=target_env())
+    run = run_weft("record", "-s", "--collector", collector, "-o", output, "--", *program, env=target_env())
     assert run.returncode == 0, run.stderr
     _, told = map(json.loads, run.stdout.splitlines())
     functions = functions_of(output)
@@ -79,7 +82,7 @@ def test_without_a_tracer(newest: Interpreter, target_folder: Callable[[Interpre
             assert any(name.startswith("busy_") for name in functions[child["pid"]]), (child, run.stderr)
 
 
-@pytest.mark.parametrize("collector", ["ptrace", "peek"])
+@pytest.mark.parametrize("collector", ["ptrace", "peek", "bpf"])
 @pytest.mark.parametrize("way", ["main", "thread", "sleep"])
 def test_a_process_that_becomes_another(
     way: str, collector: str, newest: Interpreter, start_target: StartTarget, tmp_path: Path
