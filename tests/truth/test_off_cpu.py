@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from interpreters import Interpreter
+from interpreters import Interpreter, all_interpreters
 from recordings import NATIVE_LOSSES, account_of, losses_of, record, stacks_of, woven_stacks_of
 from running import StartTarget, Target
 from weft_command import run_weft
@@ -47,6 +47,12 @@ def waited(target: Target, path: Path) -> float:
     return sum(waited_in(target, path).values())
 
 
+def cpu_and_delay(pid: int) -> tuple[int, int]:
+    """How long the threads of a process have been on a CPU, and have waited for one, in ns, by the kernel."""
+    told = [list(map(int, file.read_bytes().split())) for file in Path(f"/proc/{pid}/task").glob("*/schedstat")]
+    return sum(ran for ran, _, _ in told), sum(delayed for _, delayed, _ in told)
+
+
 def told(path: Path, function: str) -> dict[State, float]:
     """Seconds in stacks whose innermost Python function this is, by state."""
     sums = dict.fromkeys(State, 0.0)
@@ -64,14 +70,36 @@ def test_waits(
 ) -> None:
     """GIVEN a thread that sleeps, reads or waits for a lock THEN so long, in that function, is told in that state."""
     target = start_target(interpreter, "off_cpu.py", function)
+    _, before = cpu_and_delay(target.pid)
     path = record(target.pid, tmp_path, rate_hz=200, seconds=SECONDS, collector=Collector.BPF)
+    _, after = cpu_and_delay(target.pid)
     truth = waited(target, path)
     sums = told(path, function)
     assert truth > 0.5 * SECONDS
     # Once woken it has to wait for a CPU, which its clock counts as waiting.
+    assert sums[State.RUNNABLE] <= (after - before) / 1e9 * (1 + NEAR) + 0.001
     assert sums[state] + sums[State.RUNNABLE] == pytest.approx(truth, rel=NEAR), sums
     assert sum(sums[other] for other in State if other not in (state, State.RUNNING, State.RUNNABLE)) < NEAR * truth
     assert set(losses_of(path)) <= {"unseen", "late", *NATIVE_LOSSES}
+
+
+def test_waits_for_a_cpu(start_target: StartTarget, tmp_path: Path) -> None:
+    """GIVEN two processes that compute on one CPU THEN one of them is ready, and not on it, for as long as the kernel
+    says."""
+    python = all_interpreters()[0]  # they wait all alike
+    target, other = (start_target(python, "kernel.py", "computes") for _ in range(2))
+    (cpu, *_) = os.sched_getaffinity(0)
+    for each in (target, other):
+        os.sched_setaffinity(each.pid, {cpu})
+    ran, delayed = cpu_and_delay(target.pid)
+    path = record(target.pid, tmp_path, rate_hz=200, seconds=SECONDS, collector=Collector.BPF)
+    ran, delayed = (now - then for now, then in zip(cpu_and_delay(target.pid), (ran, delayed), strict=True))
+    sums = dict.fromkeys(State, 0)
+    for sampled in stacks_of(path):
+        sums[sampled.state] += sampled.weight_ns
+    assert 0.2 < delayed / (ran + delayed) < 0.8
+    ready = sums[State.RUNNABLE] / (sums[State.RUNNING] + sums[State.RUNNABLE])
+    assert ready == pytest.approx(delayed / (ran + delayed), abs=NEAR)
 
 
 def test_waits_of_the_machine(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
