@@ -205,8 +205,8 @@ def test_fields_of_the_kernel(compiled: Compile) -> None:
 
 
 @root_only
-def test_a_field_that_no_kernel_has(compiled: Compile) -> None:
-    """THEN the kernel refuses the program, in one line that says so."""
+def test_a_field_that_no_kernel_has(compiled: Compile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """THEN the kernel refuses the program, in one line that says so; or that it tells of no fields at all."""
     program = Object(
         compiled(RELOCATES.replace("tgid;", "no_such_field;").replace("->tgid", "->no_such_field"), "-DPID=1")
     )
@@ -215,6 +215,9 @@ def test_a_field_that_no_kernel_has(compiled: Compile) -> None:
         program.load(ProgramKind.PERF_EVENT, "perf_event", maps)
     assert str(refused.value).startswith("the kernel refuses the BPF program: ")
     assert "\n" not in str(refused.value)
+    monkeypatch.setattr("weft.collect.bpf.kernel._KERNEL_BTF", tmp_path / "vmlinux")
+    with pytest.raises(CollectorError, match="this kernel does not tell the types of its own structures"):
+        program.load(ProgramKind.PERF_EVENT, "perf_event", maps)
 
 
 @root_only

@@ -30,6 +30,7 @@ _ATTR_SIZE = 128
 _DISABLED = 1 << 0
 _CLOSE_ON_EXEC = 8
 _IOC_ENABLE, _IOC_SET_BPF = 0x2400, 0x40042408
+_KERNEL_BTF = Path("/sys/kernel/btf/vmlinux")
 _PROBES = Path("/sys/bus/event_source/devices/uprobe/type")
 # Older ones have them, too, but told of one thread only until 6.10 (commit 46ba0e49b642), and later took processes that
 # share memory, as by vfork, for one ("bpf: Fix uprobe multi pid filter check", September 2024).
@@ -205,6 +206,11 @@ def load_program(
         try:
             return File(_bpf(_PROG_LOAD, attributes(ctypes.addressof(log), len(log))))
         except OSError:
+            if counts[2] and not _KERNEL_BTF.exists():
+                raise CollectorError(
+                    f"this kernel does not tell the types of its own structures ({_KERNEL_BTF},"
+                    " CONFIG_DEBUG_INFO_BTF), which collector bpf needs"
+                ) from refused
             raise _refused("program", refused, log.value) from refused
 
 
