@@ -42,6 +42,15 @@ def keeping(kind: str, name: str) -> Iterator[IO[bytes]]:
             raise
 
 
+def name_of(build_id: str, fd: int) -> str:
+    """Return the name for what an open file with this build-id tells.
+
+    A file may claim the build-id of another, such as libc. So what those of other users tell is kept apart by owner.
+    """
+    owner = os.fstat(fd).st_uid
+    return build_id if owner in (0, os.geteuid()) else f"{build_id}-{owner}"
+
+
 def cache_path(kind: str, name: str) -> Path:
     """Return where it is kept, whether or not it is there."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"

@@ -17,6 +17,7 @@ from weft.target.elf import ElfFile
 from weft.target.image import Image
 from weft.target.maps import Mapping
 from weft.target.process import Process
+from weft.target.unwinding import table_of_file
 
 PROGRAM = """
 import mmap, sys
@@ -66,7 +67,14 @@ def replaced(tmp_path: Path) -> Iterator[Target]:
     (tmp_path / "program.c").write_text(REPLACES)
     first, second = (
         compile_with_zig(
-            tmp_path / name, "-static", "-no-pie", f"-DFUNCTION=of_{name}", f"-DROOM={room}", "program.c", target=MUSL
+            tmp_path / name,
+            "-O1",
+            "-static",
+            "-no-pie",
+            f"-DFUNCTION=of_{name}",
+            f"-DROOM={room}",
+            "program.c",
+            target=MUSL,
         )
         for name, room in (("first", 1000), ("second", 2000))
     )
@@ -145,3 +153,28 @@ def test_tables_that_no_process_uses(replaced: Target, monkeypatch: pytest.Monke
     assert not first.problems
     assert len(book.modules) == len({module.path for module in book.modules.values()})
     book.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_a_build_id_that_another_user_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN another user's program that claims the build-id of ours WHEN it was looked at first THEN a later recording
+    makes our table of our file."""
+    (tmp_path / "program.c").write_text(REPLACES)
+    claims = ["-O1", "-static", "-no-pie", "-Wl,--build-id=0x" + "ab" * 20, "-DFUNCTION=f", "-DROOM=1", "program.c"]
+    others = compile_with_zig(tmp_path / "others", "-fomit-frame-pointer", *claims, target=MUSL)
+    ours = compile_with_zig(tmp_path / "ours", "-fno-omit-frame-pointer", *claims, target=MUSL)
+    os.chown(others, 65534, 65534)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # not of the compiler, which has its libraries in one
+    tables = {}
+    for program in (others, ours):
+        target = Target([str(program), ""], target_env())
+        book = CodeBook()
+        book.map_of(Process(target.pid), within_s=60.0)
+        (tables[program],) = (module.table for module in book.modules.values() if module.path == str(program))
+        book.close()
+        target.end()
+    with ElfFile(str(ours)) as file:
+        own = table_of_file(file).save()
+    assert tables[ours]
+    assert tables[others]
+    assert tables[ours].save() == own != tables[others].save()

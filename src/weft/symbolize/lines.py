@@ -27,10 +27,10 @@ def lines_of(module: CodeModule, file: ElfFile) -> Any:
         from symbolic.exceptions import SymbolicError
         from symbolic.symcache import SymCache
 
-    place = cache.cache_path(_KIND, module.build_id) if module.build_id else None
-    if place:
+    name = cache.name_of(module.build_id, file.fileno()) if module.build_id else None
+    if name:
         with suppress(SymbolicError, OSError):
-            kept = SymCache.open(str(place))  # type: ignore[no-untyped-call]
+            kept = SymCache.open(str(cache.cache_path(_KIND, name)))  # type: ignore[no-untyped-call]
             if kept.is_latest_version:
                 return kept
     try:
@@ -39,6 +39,6 @@ def lines_of(module: CodeModule, file: ElfFile) -> Any:
     except (SymbolicError, ReaderError) as error:
         module.problems.append(f"the debug information in {file.path} cannot be read: {error}")
         return None
-    if module.build_id:
-        cache.keep(_KIND, module.build_id, data)
+    if name:
+        cache.keep(_KIND, name, data)
     return made

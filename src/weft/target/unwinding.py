@@ -22,13 +22,15 @@ def table_of(image: Image, file: ElfFile | None) -> _native.UnwindTable:
 
     Kept is what a file tells: memory may become another program's while it is read.
     """
-    build_id = image.build_id
-    data = cache.kept(_KIND, build_id) if build_id else None
+    name = image.build_id
+    if name and file:
+        name = cache.name_of(name, file.fileno())
+    data = cache.kept(_KIND, name) if name else None
     table = _native.UnwindTable.load(data) if data else None
     if table is None:
         table = table_of_file(file) if file else table_of_image(image)
-        if build_id and file:
-            cache.keep(_KIND, build_id, table.save())
+        if name and file:
+            cache.keep(_KIND, name, table.save())
     return table
 
 
