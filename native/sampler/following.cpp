@@ -265,10 +265,11 @@ void Sampler::scan_processes(std::uint64_t now_ns) {
 }
 
 void Sampler::scan_threads(SampledProcess& process, std::uint64_t now_ns) {
-    const std::vector<pid_t> tids = list_threads(process.pid);
+    std::vector<pid_t> tids = list_threads(process.pid);
     for (const pid_t tid : tids) {
         add_thread(process, tid, SampledThread::Trace::kNot);
     }
+    std::ranges::sort(tids);
     std::vector<SampledThread*> ended;
     const bool look_at_names = now_ns >= process.next_names_ns;
     if (look_at_names) {
@@ -276,7 +277,7 @@ void Sampler::scan_threads(SampledProcess& process, std::uint64_t now_ns) {
     }
     for (const auto& [tid, thread] : process.threads) {
         // A tracee's end is reported, and must be, before the kernel lets it go.
-        if (thread->trace == SampledThread::Trace::kNot && std::ranges::find(tids, tid) == tids.end()) {
+        if (thread->trace == SampledThread::Trace::kNot && !std::ranges::binary_search(tids, tid)) {
             ended.push_back(thread.get());
         } else if (look_at_names) {
             std::string name = read_thread_name(process.pid, tid);
