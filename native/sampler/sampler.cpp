@@ -239,8 +239,8 @@ void Sampler::run() {
             next_publish_ns_ = now_ns + publish_period_ns_;
             urgent_ = false;
         }
-        if (admin_until_ns == 0 && (ever_attached_ || options_.machine)) {
-            admin_until_ns = now_ns + kFirstLooks;
+        if (admin_until_ns == 0) {
+            admin_until_ns = ever_attached_ || options_.machine ? now_ns + kFirstLooks : 0;
         } else if (now_ns > admin_until_ns) {  // of threads that block later, the kernel tells
             give_up_admin();
             admin_until_ns = kNever;
