@@ -187,6 +187,7 @@ def test_names_are_harmless(start_target: StartTarget, tmp_path: Path) -> None:
 def test_text(start_target: StartTarget) -> None:
     """The text has a line for each thread and each frame."""
     target = start_target(newest(), "stops.py", "--only", "recursion")
+    settle(target)
     text = weft("dump", target.pid).stdout
     assert text.startswith(f"process {target.pid} (")
     assert re.search(rf'^Thread {target.pid} "MainThread" \(python.*, 0x[0-9a-f]+\): blocked in read$', text, re.M)
