@@ -13,10 +13,11 @@ from recordings import account_of, record, woven_stacks_of
 from running import StartTarget
 from weft_command import run_weft
 
-from weft import _native, session
+from weft import Collector, _native, session
 from weft.sample import FrameFlag, FrameKind, State
 from weft.target.code import CodeBook
 
+by_both = pytest.mark.parametrize("collector", [Collector.PTRACE, Collector.BPF])
 SLEEPS = """
 import json, os, time
 def key(value):
@@ -41,7 +42,10 @@ os.read(0, 1)
 """
 
 
-def test_sleeps_in_a_callback(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
+@by_both
+def test_sleeps_in_a_callback(
+    interpreter: Interpreter, start_target: StartTarget, tmp_path: Path, collector: Collector
+) -> None:
     """GIVEN a thread that sleeps again and again, called from C WHEN it is recorded THEN its stacks are whole.
 
     Where the interpreter is compiled with frame pointers (3.15), its first sleep cannot be: only the next one tells the
@@ -49,11 +53,8 @@ def test_sleeps_in_a_callback(interpreter: Interpreter, start_target: StartTarge
     """
     (tmp_path / "sleeps.py").write_text(SLEEPS)
     target = start_target(interpreter, tmp_path / "sleeps.py")
-    stacks = [
-        sampled
-        for sampled in woven_stacks_of(record(target.pid, tmp_path, rate_hz=500, seconds=2))
-        if sampled.state is State.SLEEPING
-    ]
+    path = record(target.pid, tmp_path, rate_hz=500, seconds=2, collector=collector)
+    stacks = [sampled for sampled in woven_stacks_of(path) if sampled.state is State.SLEEPING]
     whole = [sampled for sampled in stacks if all(frame.kind is not FrameKind.MARKER for frame in sampled.frames)]
     for sampled in whole:
         names = [frame.function for frame in sampled.frames if frame.kind is FrameKind.PYTHON]
@@ -63,9 +64,10 @@ def test_sleeps_in_a_callback(interpreter: Interpreter, start_target: StartTarge
     assert sum(s.weight_ns for s in whole) > 0.9 * sum(s.weight_ns for s in stacks) > 0
 
 
+@by_both
 @pytest.mark.parametrize("threads", [101, 401])
 def test_tables_come_late(
-    threads: int, start_target: StartTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    threads: int, start_target: StartTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, collector: Collector
 ) -> None:
     """GIVEN threads that stay blocked WHEN the C library's table comes later THEN their stacks are told as they are.
 
@@ -81,11 +83,12 @@ def test_tables_come_late(
     monkeypatch.setattr(CodeBook, "map_of", slow)
     (tmp_path / "reads.py").write_text(READS)
     target = start_target(all_interpreters()[0], tmp_path / "reads.py", threads - 1)
-    stacks = woven_stacks_of(record(target.pid, tmp_path, rate_hz=100, seconds=3))
+    stacks = woven_stacks_of(record(target.pid, tmp_path, rate_hz=100, seconds=3, collector=collector))
     cut = [sampled for sampled in stacks if any(frame.kind is FrameKind.MARKER for frame in sampled.frames)]
     whole = [sampled for sampled in stacks if sampled not in cut]
     assert len({sampled.thread for sampled in whole}) == threads
-    assert bool(cut) == (threads > 250)
+    # What bpf tells of a stay, it tells when that is over.
+    assert bool(cut) == (threads > 250 and collector is Collector.PTRACE)
     assert sum(sampled.weight_ns for sampled in whole) > sum(sampled.weight_ns for sampled in cut)
 
 

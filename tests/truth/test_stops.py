@@ -10,8 +10,9 @@ from interpreters import Interpreter
 from recordings import record, stacks_of
 from running import StartTarget, Target
 
-from weft import Capture
+from weft import Capture, Collector
 
+by_both = pytest.mark.parametrize("collector", [Collector.PTRACE, Collector.BPF])
 Stacks = dict[int, list[list[Any]]]  # by TID; frames in the form of tests/targets/walk.py
 
 
@@ -41,22 +42,28 @@ def shown(path: Path, told: Stacks) -> Stacks:
     return stacks
 
 
-def test_every_kind_of_frame(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
+@by_both
+def test_every_kind_of_frame(
+    interpreter: Interpreter, start_target: StartTarget, tmp_path: Path, collector: Collector
+) -> None:
     """GIVEN a thread for each feature of the language that makes frames, all blocked in a read."""
     target = start_target(interpreter, "stops.py")
     told = expected(target)
-    found = shown(record(target.pid, tmp_path, rate_hz=50, seconds=0.5), told)
+    found = shown(record(target.pid, tmp_path, rate_hz=50, seconds=0.5, collector=collector), told)
     routes = {stack["tid"]: stack["route"] for stack in target.ready["stacks"]}
     assert {routes[tid]: frames for tid, frames in found.items()} == {
         routes[tid]: frames for tid, frames in told.items()
     }
 
 
+@by_both
 @pytest.mark.parametrize("depth", [1_000, 100_000])
-def test_deep_recursion(interpreter: Interpreter, depth: int, start_target: StartTarget, tmp_path: Path) -> None:
+def test_deep_recursion(
+    interpreter: Interpreter, depth: int, start_target: StartTarget, tmp_path: Path, collector: Collector
+) -> None:
     """GIVEN a stack of as many frames as the walker promises, over many chunks of the interpreter's data stack."""
     target = start_target(interpreter, "stops.py", "--only", "recursion", "--depth", depth)
     told = expected(target)
-    found = shown(record(target.pid, tmp_path, rate_hz=50, seconds=0.5), told)
+    found = shown(record(target.pid, tmp_path, rate_hz=50, seconds=0.5, collector=collector), told)
     assert {tid: len(frames) for tid, frames in found.items()} == {tid: len(frames) for tid, frames in told.items()}
     assert found == told
