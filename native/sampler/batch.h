@@ -85,10 +85,11 @@ struct Account {
     std::uint64_t stacks_moving = 0;     // while it ran, or may have: three readings had to agree
     std::uint64_t stacks_read_late =
         0;                    // of those in the kernel: pages were not resident, and were read behind it, untouched
-    std::uint64_t stays = 0;  // off the CPU, that the kernel told of
-    std::uint64_t stays_estimated = 0;  // of which it took no stack: their time is exact, where they were is estimated
-    std::uint64_t kernel_stacks = 0;    // that show where in the kernel the thread was
-    std::uint64_t kernel_hidden = 0;    // of threads that were in the kernel, which did not tell where
+    std::uint64_t stays = 0;  // off the CPU, that the kernel told of, with the stack
+    std::uint64_t stays_estimated =
+        0;  // and those of which it took none: their time is exact, where they were is estimated
+    std::uint64_t kernel_stacks = 0;  // that show where in the kernel the thread was
+    std::uint64_t kernel_hidden = 0;  // of threads that were in the kernel, which did not tell where
     // Of stacks that were woven:
     std::uint64_t native_whole = 0;      // the native stack reaches the thread's first function
     std::uint64_t native_truncated = 0;  // it does not, or could not be read at all

@@ -45,7 +45,7 @@ void Sampler::take_kernel_samples() {
 void Sampler::take_record(std::span<const std::byte> record, std::vector<Change>::const_iterator& next) {
     if (const std::optional<weft_return> told = return_of(record)) {
         if (const auto found = by_tid_.find(static_cast<pid_t>(told->tid)); found != by_tid_.end()) {
-            ++batch_.account.stays;
+            batch_.account.stays += told->record == WEFT_IN && told->every != 0 ? 1 : 0;
             take_return(*found->second, *told);
         } else if (told->record == WEFT_END) {
             take_end_of_unknown(*told);
