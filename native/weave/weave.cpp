@@ -33,7 +33,7 @@ void Weaver::weave(const PythonStack& python, NativeStack& native, CodeMap& code
     segments_ = python.segments;
     seams_.clear();
     activations_.clear();
-    are_others_ = false;
+    bool are_own = true;
     find_activations(native, 0);
     if (anchors_are_addresses_) {
         find_segments(python, native, words);
@@ -50,16 +50,16 @@ void Weaver::weave(const PythonStack& python, NativeStack& native, CodeMap& code
             pair_by_count();
         }
     } else {
-        pair_by_value(python, native, words);
+        are_own = pair_by_value(python, native, words);
     }
-    if (are_others_) {
+    if (!are_own) {
         segments_.clear();
         seams_.clear();
     }
-    lay(are_others_ ? 0 : python.frames.size(), native, woven);
+    lay(are_own ? python.frames.size() : 0, native, woven);
     const auto proven = std::ranges::find(seams_.rbegin(), seams_.rend(), Proof::kProven, &Seam::proof);
     const std::size_t confirmed = proven == seams_.rend() ? 0 : proven->native;
-    woven.lacks_python = are_others_ || lacks_frames(python, native);
+    woven.lacks_python = !are_own || lacks_frames(python, native);
     woven.unconfirmed = static_cast<std::uint64_t>(
         std::ranges::count(std::span(native.frames).subspan(confirmed), true, &NativeFrame::by_frame_pointer));
 }
@@ -196,7 +196,7 @@ void Weaver::find_segments(const PythonStack& python, const NativeStack& native,
 // Up to 3.10: an activation keeps the pointer to its one frame in a register, or in its stack frame, and nearly always in the
 // same place. The newest one may not have linked its frame yet, or have unlinked it already; the outermost ones may be those
 // of a greenlet that has switched to this one.
-void Weaver::pair_by_value(const PythonStack& python, const NativeStack& native, StackCopy& words) {
+bool Weaver::pair_by_value(const PythonStack& python, const NativeStack& native, StackCopy& words) {
     // Where either stack ends early, what there is of both has to agree.
     const bool cut = native.loss != Loss::kNone || python.loss != Loss::kNone;
     const bool counted =
@@ -221,16 +221,16 @@ void Weaver::pair_by_value(const PythonStack& python, const NativeStack& native,
     // One that has called something always holds its frame. If none does, these are frames of the past, to which junk has led;
     // or it is not known yet where this interpreter holds them.
     if (none + one == 0 && activations_.size() > 1 && !segments_.empty() && !python.unproven) {
-        are_others_ = slot_.has_value();
-        return;
+        return !slot_;
     }
     for (std::size_t i = 0; i < segments_.size() && i + more < activations_.size(); ++i) {
         const bool proven = held(i, i + more);
         if (!proven && !counted) {
-            return;
+            return true;
         }
         seams_.push_back({activations_[i + more], proven ? Proof::kProven : Proof::kCounted});
     }
+    return true;
 }
 
 // Whether a native frame keeps this pointer.

@@ -72,7 +72,8 @@ class Weaver {
     void pair_by_address(NativeStack& native, std::uint32_t next);
     bool is_at(Address anchor, const NativeFrame& frame) const;
     bool cross_gap(Address anchor, NativeStack& native, CodeMap& code, StackCopy& words);
-    void pair_by_value(const PythonStack& python, const NativeStack& native, StackCopy& words);
+    // False: no activation holds any of the Python frames, which are none of this stack's.
+    bool pair_by_value(const PythonStack& python, const NativeStack& native, StackCopy& words);
     void pair_by_count();
     void find_segments(const PythonStack& python, const NativeStack& native, StackCopy& words);
     bool is_learned(Address distance, const CodeMap::Place& place);
@@ -98,7 +99,6 @@ class Weaver {
     std::vector<Segment> found_;              // kept for its memory
     std::vector<Seam> seams_;                 // of the sample at hand: of its first segments
     std::vector<std::uint32_t> activations_;  // native frames whose code is known to be the eval loop's
-    bool are_others_ = false;                 // of the sample at hand: no activation holds any of its Python frames
 };
 
 }  // namespace weft

@@ -16,7 +16,11 @@ from weft import Capture, Profile
 from weft.profile.tables import View
 from weft.sample import FrameKind
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can load BPF programs")
+# Alone: it needs its part of a CPU, and weft its own.
+pytestmark = [
+    pytest.mark.serial,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can load BPF programs"),
+]
 
 DEPTH = 6
 # Of two builds the frames have other sizes, and functions lie elsewhere. Each runs for 30 ms of its CPU time.
@@ -90,4 +94,4 @@ def test_no_stack_mixes_two_programs(how: str, tmp_path: Path) -> None:
         if names and names[-1].startswith("leaf") and not is_marked:
             assert [name[:-2] for name in names] == ["top", *["mid"] * DEPTH, "leaf"], names
             seen[letters.pop()] += total.ticks
-    assert min(seen["a"], seen["b"]) > 50, (seen, run_weft("report", path).stdout)
+    assert min(seen["a"], seen["b"]) > 300, (seen, run_weft("report", path).stdout)
