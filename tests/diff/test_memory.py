@@ -130,6 +130,6 @@ def test_a_function_that_asks_for_twice_as_much(tmp_path: Path) -> None:
     page = run_weft("diff", "--normalise", "time", "-f", "html", *folders).stdout
     assert '"unit":"bytes","per":"/s"' in page
     time = tmp_path / "time.weft"
-    assert run_weft("record", "-o", time, "--", sys.executable, "-c", "sum(range(10**7))").returncode == 0
+    assert run_weft("record", "-o", time, "--", sys.executable, "-c", "sum(range(10**8))").returncode == 0
     line = assert_one_line(run_weft("diff", time, folders[0]))
     assert f"{time} tells of time, and {folders[0]} of memory: give recordings of one kind" in line
