@@ -13,7 +13,7 @@ from benchmarks.programs import Worker, known_to_all, newest, running_worker
 from benchmarks.results import Row, Settings, in_all, memory_of, micros, spread, told
 
 RATE_HZ = 1000
-BUSY = "descend"  # the function of the thread that computes
+BUSY = ("compute", "descend")  # the functions of a thread that computes; of a cut stack the outer one is missing
 WARM_UP_S = 1.5  # a recorder's start is over by then
 HOUR_S = 3600
 SORTS = 4  # about 30 native frames in 3.13

@@ -35,7 +35,7 @@ def main() -> None:
             total = leaf(total + i)
         return total
 
-    def run(number: int) -> None:
+    def compute(number: int) -> None:
         while True:
             descend(depth)
             done[number] += 1
@@ -46,7 +46,7 @@ def main() -> None:
     for _ in range(int(sys.argv[3])):
         threading.Thread(target=time.sleep, args=(1e6,), daemon=True).start()
     for number in range(int(sys.argv[2])):
-        threading.Thread(target=run, args=(number,), daemon=True).start()
+        threading.Thread(target=compute, args=(number,), daemon=True).start()
     if "perf_jit" in sys._xoptions:  # CPython holds the last 4 KiB of its jitdump back: they are not to be ours
         for _ in range(64):
             eval("lambda: 0")()

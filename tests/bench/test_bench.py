@@ -71,7 +71,9 @@ def test_no_figure_comes_of_nothing() -> None:
     short, long = (Run(Told(samples), 0.5, 0, 0, 0, waits) for samples in (5, 50))
     with pytest.raises(PeerFailedError, match="no more samples"):
         marginal_us(short, long)
-    works = [((python("<module>"), python("main.<locals>.descend")), 4.0), *waits]
+    # In its loop, in its calls, and in those of a stack whose outer part is missing.
+    loop, calls = python("main.<locals>.compute"), python("main.<locals>.descend")
+    works = [((python("run"), loop), 1.0), ((python("run"), loop, calls), 2.0), ((calls,), 1.0), *waits]
     short, long = (Run(Told(samples), cpu_s, 0, 0, 0, works) for samples, cpu_s in ((9, 0.5), (90, 0.86)))
     assert marginal_us(short, long) == pytest.approx(0.36 / 36 * 1e6)
 
