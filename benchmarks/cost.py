@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from statistics import median
 
 from interpreters import Interpreter
@@ -22,6 +23,16 @@ WEFT = (Weft("ptrace"), Weft("bpf"))
 PEERS = (*WEFT, PySpy(), Austin())
 RATES_HZ = (1000, 2000, 5000, 10_000)
 HELD = 0.99
+SHAPES = {  # of growth: threads that compute, threads that wait, frames of those that compute
+    ", 1 thread": (1, 0, 26),
+    ", 2 of 2 threads run": (2, 0, 26),
+    ", 2 of 200 threads run": (2, 198, 26),
+    ", 2 of 1000 threads run": (2, 998, 26),
+    ", 10 frames deep": (1, 0, 10),
+    ", 100 frames deep": (1, 0, 100),
+    ", 1,000 frames deep": (1, 0, 1000),
+    ", 10,000 frames deep": (1, 0, 10_000),
+}
 COLUMNS = (
     "CPU/sample",
     "without start",
@@ -74,18 +85,46 @@ def compare(title: str, peers: Sequence[Peer], interpreter: Interpreter, setting
     for peer in seen:
         for other in seen:
             if isinstance(peer, Weft) and not isinstance(other, Weft):
-                pairs = zip(seen[peer].marginal_us(), seen[other].marginal_us(), strict=False)
-                ratios = spread([one / another for one, another in pairs], "")
+                ratios = seen[peer].of(seen[other])
                 row.notes.append(f"One more sample of {peer.name} takes {ratios} of the CPU of one of {other.name}.")
     return row
 
 
 @dataclass
-class Rounds:
-    """What one recorder cost, and its target lost, in each round."""
+class Pairs:
+    """A short and a longer recording by one recorder in each round."""
 
     short: list[Run] = field(default_factory=list)
     long: list[Run] = field(default_factory=list)
+
+    def keep(self, short: Run, long: Run) -> None:
+        """One more pair. PeerFailedError."""
+        marginal_us(short, long)  # or it has failed
+        self.short.append(short)
+        self.long.append(long)
+
+    def cpu_us(self) -> list[float]:
+        """The CPU time of a sample, start and all."""
+        return [run.cpu_s / samples_of(run) * 1e6 for run in self.long]
+
+    def both(self) -> list[tuple[Run, Run]]:
+        """The pairs."""
+        return list(zip(self.short, self.long, strict=True))
+
+    def marginal_us(self) -> list[float]:
+        """The CPU time of one more sample."""
+        return [marginal_us(*pair) for pair in self.both()]
+
+    def of(self, other: Pairs) -> str:
+        """What part one more sample took of one of the other's, round by round; the other may have failed in one."""
+        pairs = zip(self.marginal_us(), other.marginal_us(), strict=False)
+        return spread([one / another for one, another in pairs], "")
+
+
+@dataclass
+class Rounds(Pairs):
+    """And what the target lost meanwhile."""
+
     work: list[float] = field(default_factory=list)  # the share of its work that the target lost
     off_cpu: list[float] = field(default_factory=list)  # and of the time that it had a CPU
 
@@ -98,19 +137,9 @@ class Rounds:
         under = worker.speed(seconds - 1)
         long = recording.finish(stacks=True)
         after = worker.speed(seconds / 2)
-        marginal_us(short, long)  # or it has failed
-        self.short.append(short)
-        self.long.append(long)
+        self.keep(short, long)
         self.work.append(1 - 2 * under.work / (before.work + after.work))
         self.off_cpu.append((before.cpu_s + after.cpu_s) / 2 - under.cpu_s)
-
-    def cpu_us(self) -> list[float]:
-        """The CPU time of a sample, start and all."""
-        return [run.cpu_s / samples_of(run) * 1e6 for run in self.long]
-
-    def marginal_us(self) -> list[float]:
-        """The CPU time of one more sample."""
-        return [marginal_us(*pair) for pair in zip(self.short, self.long, strict=True)]
 
     def cells(self) -> list[str]:
         """In the order of COLUMNS: medians, with ranges where it matters."""
@@ -189,28 +218,51 @@ def growth(settings: Settings) -> Iterator[Row]:
     python = known_to_all()
     if python is None:
         return
-    row = Row(f"Growth: at 1 kHz, {python.name}", ("CPU/sample without start", "peak memory", "samples"))
-    shapes = [(", 1 thread", 1, 0, 26)]
-    shapes += [(f", 2 of {2 + blocked} threads run", 2, blocked, 26) for blocked in (0, 198, 998)]
-    shapes += [(f", {depth:,} frames deep", 1, 0, depth) for depth in (10, 100, 1000, 10_000)]
-    for peer in PEERS:
-        for name, running, blocked, depth in shapes:
-            with (
-                row.trying(peer, settings, name),
-                running_worker(python, running, blocked, depth=depth) as worker,
-            ):
-                lengths = (1, 1 + settings.seconds)
-                runs = [Recording(peer, python, worker.pid, RATE_HZ, each).finish(stacks=True) for each in lengths]
-                us = marginal_us(*runs)
-                cells = [f"{us:.1f} µs", memory_of(runs[1:]), f"{samples_of(runs[1]):,.0f}"]
-                row.add(peer.name + name, cells, {"marginal_cpu_us": [us], "peak_bytes": [runs[1].peak_bytes]})
+    others = [peer for peer in PEERS if not isinstance(peer, Weft)]
+    columns = (
+        "CPU/sample without start",
+        *(f"of {other.name}'s" for other in others),
+        "CPU of the recorder",
+        "peak memory",
+        "samples",
+    )
+    row = Row(f"Growth: at 1 kHz, {python.name}", columns)
+    seen = {name: by_turns(row, name, python, settings) for name in SHAPES}
+    for peer, (name, alike) in product(PEERS, seen.items()):
+        pairs = alike[peer]
+        if pairs.long:
+            cells = [
+                spread(pairs.marginal_us(), "µs"),
+                *(pairs.of(alike[other]) if isinstance(peer, Weft) and alike[other].long else "-" for other in others),
+                spread([100 * (long.cpu_s - short.cpu_s) / settings.seconds for short, long in pairs.both()], "%"),
+                memory_of(pairs.long),
+                f"{median(map(samples_of, pairs.long)):,.0f}",
+            ]
+            measured = {"marginal_cpu_us": pairs.marginal_us(), "peak_bytes": [run.peak_bytes for run in pairs.long]}
+            row.add(peer.name + name, cells, measured)
     row.notes.append(
-        "Samples are of threads that compute, each by itself. The others look at all threads for each of theirs, "
-        "and keep those of threads that wait, or tell them apart."
+        "Samples of weft are those at ticks of threads that compute, each by itself: of two that compete for the GIL, "
+        "one at a time. The stacks that it takes besides, of each wait, are in its CPU, and not in its samples. The "
+        "others look at all threads for each of theirs, and those of both are counted, the one that waits, too."
     )
     with row.trying(WEFT[0], settings, ", an hour's file"):
         row.notes.append(file_size(python, settings))
     yield row
+
+
+def by_turns(row: Row, shape: str, python: Interpreter, settings: Settings) -> dict[Peer, Pairs]:
+    """Rounds of a short and a longer recording by each of PEERS of one program of that shape, until it fails."""
+    seen: dict[Peer, Pairs] = {peer: Pairs() for peer in PEERS}
+    running, blocked, depth = SHAPES[shape]
+    with running_worker(python, running, blocked, depth=depth) as worker:
+        for number in range(settings.rounds):
+            for peer, pairs in seen.items():
+                if len(pairs.long) == number:  # it has not failed before
+                    with row.trying(peer, settings, shape):
+                        short = Recording(peer, python, worker.pid, RATE_HZ, 1).finish(stacks=True)
+                        long = Recording(peer, python, worker.pid, RATE_HZ, 1 + settings.seconds).finish(stacks=True)
+                        pairs.keep(short, long)
+    return seen
 
 
 def file_size(python: Interpreter, settings: Settings) -> str:

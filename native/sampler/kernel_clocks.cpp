@@ -9,7 +9,7 @@ namespace weft {
 
 namespace {
 
-constexpr std::uint64_t kKept = 8;  // periods from one drawing on a CPU to the next: each is an interrupt of that CPU
+constexpr std::uint64_t kKept = 16;  // periods from one drawing on a CPU to the next: each is an interrupt of that CPU
 
 }  // namespace
 
