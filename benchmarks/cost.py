@@ -70,6 +70,9 @@ def compare(title: str, peers: Sequence[Peer], interpreter: Interpreter, setting
     row = Row(title, COLUMNS)
     seen = {peer: Rounds() for peer in peers}
     with running_worker(interpreter, sorts=sorts) as worker:
+        for peer in peers:  # what a first recording finds out and keeps, as unwind tables, is in no pair
+            with row.trying(peer, settings, " at first"):
+                Recording(peer, interpreter, worker.pid, RATE_HZ, 1).finish()
         for number in range(settings.rounds):
             for peer, rounds in seen.items():
                 if len(rounds.long) == number:  # it has not failed before
