@@ -88,7 +88,7 @@ def compare(title: str, peers: Sequence[Peer], interpreter: Interpreter, setting
     for peer in seen:
         for other in seen:
             if isinstance(peer, Weft) and not isinstance(other, Weft):
-                ratios = seen[peer].of(seen[other])
+                ratios = seen[peer].ratio_to(seen[other])
                 row.notes.append(f"One more sample of {peer.name} takes {ratios} of the CPU of one of {other.name}.")
     return row
 
@@ -118,7 +118,7 @@ class Pairs:
         """The CPU time of one more sample."""
         return [marginal_us(*pair) for pair in self.both()]
 
-    def of(self, other: Pairs) -> str:
+    def ratio_to(self, other: Pairs) -> str:
         """What part one more sample took of one of the other's, round by round; the other may have failed in one."""
         pairs = zip(self.marginal_us(), other.marginal_us(), strict=False)
         return spread([one / another for one, another in pairs], "")
@@ -236,7 +236,10 @@ def growth(settings: Settings) -> Iterator[Row]:
         if pairs.long:
             cells = [
                 spread(pairs.marginal_us(), "µs"),
-                *(pairs.of(alike[other]) if isinstance(peer, Weft) and alike[other].long else "-" for other in others),
+                *(
+                    pairs.ratio_to(alike[other]) if isinstance(peer, Weft) and alike[other].long else "-"
+                    for other in others
+                ),
                 spread([100 * (long.cpu_s - short.cpu_s) / settings.seconds for short, long in pairs.both()], "%"),
                 memory_of(pairs.long),
                 f"{median(map(samples_of, pairs.long)):,.0f}",
