@@ -12,6 +12,6 @@ void bind_python(nanobind::module_& module);
 void bind_runs(nanobind::module_& module);
 void bind_sampler(nanobind::module_& module);
 void bind_unwind(nanobind::module_& module);
-void bind_demangle(nanobind::module_& module);
+void bind_symbols(nanobind::module_& module);
 
 }  // namespace weft

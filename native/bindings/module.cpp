@@ -22,6 +22,6 @@ NB_MODULE(_native, module) {
     weft::bind_runs(module);
     weft::bind_unwind(module);  // before what takes its types
     weft::bind_sampler(module);
-    weft::bind_demangle(module);
+    weft::bind_symbols(module);
     module.def("give_large_blocks_back", &give_large_blocks_back);
 }

@@ -11,6 +11,7 @@
 
 #include "abi.h"
 #include "bindings/bindings.h"
+#include "symbols/symbol_table.h"
 #include "unwind/code_rule.h"
 #include "unwind/kernel_table.h"
 #include "unwind/unwinder.h"
@@ -82,10 +83,11 @@ TableHandle with_functions(const TableHandle& handle, const std::vector<nb::tupl
     return {std::make_shared<const UnwindTable>(handle.table->with_functions(code))};
 }
 
-std::vector<std::size_t> uncovered(const TableHandle& handle, const std::vector<Address>& addresses) {
+std::vector<std::size_t> uncovered(const TableHandle& handle, const nb::bytes& table) {
+    const SymbolTable symbols({table.c_str(), table.size()});
     std::vector<std::size_t> indices;
-    for (std::size_t index = 0; index < addresses.size(); ++index) {
-        if (!handle.table->knows(addresses[index])) {
+    for (std::size_t index = 0; index < symbols.size(); ++index) {
+        if (!handle.table->knows(symbols[index].st_value)) {
             indices.push_back(index);
         }
     }
@@ -164,7 +166,7 @@ void bind_table(nb::module_& module) {
         .def(
             "covers", [](const TableHandle& handle, std::uint64_t address) { return handle.table->knows(address); },
             nb::arg("address"))
-        .def("uncovered", &uncovered, nb::arg("addresses"))
+        .def("uncovered", &uncovered, nb::arg("symbols"))
         .def_static(
             "load",
             [](const nb::bytes& bytes) {

@@ -19,6 +19,8 @@ constexpr std::size_t kMaxShared = 256;
 constexpr std::size_t kMaxCies = 1 << 18;
 constexpr std::size_t kBytesPerFunction = 24;  // of .eh_frame, at least; libtorch has 72
 constexpr std::size_t kMaxSection = 0xffffffff;
+constexpr std::size_t kRan = 1 << 10;  // programs, whose rows are kept
+constexpr std::size_t kMaxRan = 256;   // bytes of one
 
 // Pointer encodings (Linux Standard Base 5.0, 10.5.1).
 constexpr std::uint8_t kOmitted = 0xff;
@@ -221,18 +223,19 @@ class Program {
         : cie_(cie), begin_(begin), address_(begin), rules_(rules), rows_(rows), losses_(losses) {}
 
     // Runs the CIE's part, then the function's own, and emits its rows.
-    bool run(Cursor own, std::uint64_t end) {
+    bool run(Cursor own) {
         State state;
         Cursor common = cie_.program;
         initial_ = state;
         run_part(common, state, false);
         initial_ = state;
         run_part(own, state, true);
-        if (address_ < end) {
-            emit(state);
-        }
+        emit(state);
         return !common.failed() && !own.failed();
     }
+
+    // Whether it says the same of a function elsewhere.
+    bool is_relative() const { return is_relative_; }
 
    private:
     void emit(const State& state) {
@@ -331,6 +334,7 @@ class Program {
     CfiLosses& losses_;
     State initial_;
     std::vector<State> remembered_;
+    bool is_relative_ = true;
 };
 
 // DWARF 5, 7.24; GNU extensions: binutils' include/dwarf2.def.
@@ -338,6 +342,7 @@ void Program::run_extended(std::uint8_t operation, Cursor& code, State& state, b
     switch (operation) {
         case 0x00: break;  // nop
         case 0x01: {       // set_loc
+            is_relative_ = false;
             const std::uint64_t to = read_pointer(code, cie_.encoding);
             advance(to >= address_ ? (to - address_) / cie_.code_factor : 0, state, emits);
             break;
@@ -521,7 +526,7 @@ class SectionReader {
 
 }  // namespace
 
-Cfi::Cfi(std::span<const CfiSection> sections) {
+Cfi::Cfi(std::span<const CfiSection> sections) : ran_(kRan) {
     std::size_t most = 0;
     for (const CfiSection& section : sections) {
         most += section.bytes.size() / kBytesPerFunction;
@@ -536,16 +541,26 @@ Cfi::Cfi(std::span<const CfiSection> sections) {
     });
 }
 
-bool Cfi::make_rows(const CfiFunction& function, RuleTable& rules, std::vector<CfiRow>& rows) {
-    rows.clear();
+std::span<const CfiRow> Cfi::rows_of(const CfiFunction& function, RuleTable& rules) {
     const CfiSection& section = *function.cie->section;
-    const Cursor own(section.bytes.subspan(function.program, function.program_size),
-                     section.address + function.program);
-    if (Program(*function.cie, function.begin, rules, rows, losses_).run(own, function.end)) {
-        return true;
+    const Bytes program = section.bytes.subspan(function.program, function.program_size);
+    const std::string_view text(reinterpret_cast<const char*>(program.data()), program.size());
+    const bool is_kept = program.size() <= kMaxRan;
+    Ran& ran = ran_[is_kept ? std::hash<std::string_view>()(text) % kRan : 0];
+    if (ran.cie != function.cie || !std::ranges::equal(ran.program, program)) {
+        CfiLosses losses;
+        ran.rows.clear();
+        Program run(*function.cie, function.begin, rules, ran.rows, losses);
+        if (!run.run(Cursor(program, section.address + function.program))) {
+            ran.rows.clear();
+        }
+        ran.cie = is_kept && run.is_relative() ? function.cie : nullptr;
+        ran.program = program;
+        ran.expressions = losses.expressions;
     }
-    ++losses_.functions;
-    return false;
+    losses_.expressions += ran.expressions;
+    losses_.functions += ran.rows.empty() ? 1 : 0;
+    return ran.rows;
 }
 
 }  // namespace weft

@@ -67,13 +67,23 @@ class Cfi {
     // By their addresses; of those that begin at one, such of sections that come first. They are not trusted, and may overlap.
     const std::vector<CfiFunction>& functions() const { return functions_; }
 
-    // Makes a function's rows, with offsets in any order where the program is nonsense; false, with a loss, if it is damaged.
-    bool make_rows(const CfiFunction& function, RuleTable& rules, std::vector<CfiRow>& rows);
+    // A function's rows, with offsets in any order, and beyond its end, where the program is nonsense; none, with a loss, if it is
+    // damaged. They are there until the next call, which must have the same rules.
+    std::span<const CfiRow> rows_of(const CfiFunction& function, RuleTable& rules);
 
     const CfiLosses& losses() const { return losses_; }
 
    private:
+    // A program that has run. Most functions of a library have one that others have, too.
+    struct Ran {
+        const Cie* cie = nullptr;  // null: it holds for its function alone
+        Bytes program;
+        std::vector<CfiRow> rows;       // none, if it is damaged
+        std::uint64_t expressions = 0;  // losses
+    };
+
     std::deque<Cie> cies_;  // those that can be used
+    std::vector<Ran> ran_;  // by their bytes
     std::vector<CfiFunction> functions_;
     CfiLosses losses_;
 };

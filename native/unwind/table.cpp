@@ -140,13 +140,13 @@ UnwindTable UnwindTable::build(std::span<const CfiSection> sections) {
     std::uint64_t end = begin;                  // of the functions so far
     std::uint64_t overlaps = 0;
     RuleTable rules;
-    std::vector<CfiRow> rows;
     for (const CfiFunction& function : cfi.functions()) {
         if (function.begin < end || function.end - begin > kMaxSpan) {
             ++overlaps;
             continue;
         }
-        if (!cfi.make_rows(function, rules, rows)) {
+        const std::span<const CfiRow> rows = cfi.rows_of(function, rules);
+        if (rows.empty()) {
             continue;
         }
         if (function.begin > end) {

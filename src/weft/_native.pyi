@@ -271,8 +271,8 @@ class UnwindTable:
         """This table and the place where a program begins, of which it knows nothing: that is where stacks end."""
     def covers(self, address: int) -> bool:
         """Whether anything is known of an instruction."""
-    def uncovered(self, addresses: Sequence[int]) -> list[int]:
-        """Which of many addresses are not covered, by their indices."""
+    def uncovered(self, symbols: bytes) -> list[int]:
+        """Which entries of an ELF symbol table begin where nothing is known, by their indices."""
     @staticmethod
     def load(bytes: bytes) -> UnwindTable | None:
         """What save() gave; None if these bytes are no table of this version, or damaged."""
@@ -324,6 +324,9 @@ def give_large_blocks_back() -> None:
 
 def demangle(symbol: str) -> str | None:
     """A C++ name as people write it; None for what is none, and for those of more than 65,536 characters."""
+
+def symbols_holding(table: bytes, addresses: Sequence[int]) -> list[int]:
+    """Which entries of an ELF symbol table hold one of some addresses, by their indices; `addresses`: in order."""
 
 def kernel_stack(pid: int, tid: int) -> list[str] | None:
     """Where a blocked thread is in the kernel, innermost first, as "vfs_read" or "ext4_read [ext4]"; None: the kernel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import subprocess
 from pathlib import Path
 
@@ -37,15 +38,11 @@ def test_the_smallest_that_holds_it(
 
 @given(st.lists(st.tuples(FAR, st.one_of(st.integers(0, 9_000), st.just(LAST)))), st.lists(FAR))
 def test_a_quick_look(ranges: list[tuple[int, int]], addresses: list[int]) -> None:
-    """GIVEN what will be asked for THEN no function that holds some of it is left out, and few others are kept."""
-    begins, sizes = [begin for begin, _ in ranges], [size for _, size in ranges]
-    assert list(Functions().may_hold(begins, sizes)) == list(range(len(ranges)))
-    kept = set(Functions(addresses).may_hold(begins, sizes))
-    for index, (begin, size) in enumerate(ranges):
-        if any(begin <= address < begin + size for address in addresses):
-            assert index in kept
-        elif not any(begin - 8192 <= address <= begin + size + 8192 for address in addresses):
-            assert index not in kept or size > 4096
+    """GIVEN what will be asked for THEN of a symbol table those entries are kept that hold some of it."""
+    table = b"".join(struct.pack("<IBBHQQ", 1, 18, 0, 1, begin, size) for begin, size in ranges)
+    assert list(Functions().wanted(table)) == list(range(len(ranges)))
+    held = [any(begin <= address < begin + size for address in addresses) for begin, size in ranges]
+    assert list(Functions(addresses).wanted(table + b"cut")) == [index for index, holds in enumerate(held) if holds]
 
 
 def test_what_breaks_off(tmp_path: Path) -> None:
@@ -88,5 +85,5 @@ def test_names_anywhere_in_a_large_string_table(tmp_path: Path) -> None:
         assert {name: functions.at(nm[name]) for name in names} == {name: name.encode() for name in names}
         some = names[::1000]
         functions = Functions([nm[name] for name in some])
-        functions.add(file.function_symbols(functions.may_hold), file.name_at)
+        functions.add(file.function_symbols(functions.wanted), file.name_at)
         assert {name: functions.at(nm[name]) for name in some} == {name: name.encode() for name in some}

@@ -160,14 +160,42 @@ def test_damaged_sections() -> None:
     assert lost > 500
 
 
-def frames_with(shared: bytes, *, functions: int, first: int = 0, step: int = 16, signal: bool = False) -> bytes:
-    """An .eh_frame of functions of 16 bytes that share these rules; before them stands that the CFA is rsp + 8."""
+def frames_with(
+    shared: bytes, *, functions: int, first: int = 0, step: int = 16, signal: bool = False, own: bytes = b""
+) -> bytes:
+    """An .eh_frame of functions of 16 bytes that share these rules, with the same ones of their own behind them; before
+    them stands that the CFA is rsp + 8."""
     augmentation = b"zRS" if signal else b"zR"
     cie = bytes(4) + b"\1" + augmentation + b"\0\x01\x78\x10\x01\0" + b"\x0c\x07\x08\x90\x01" + shared
     data = struct.pack("<I", len(cie)) + cie
     for number in range(functions):
-        data += struct.pack("<IIQQB", 21, len(data) + 4, first + step * number, 16, 0)
+        data += struct.pack("<IIQQB", 21 + len(own), len(data) + 4, first + step * number, 16, 0) + own
     return data
+
+
+def cfas(table: _native.UnwindTable, *places: int) -> list[str | bool]:
+    """How the CFA is found at each."""
+    return [table.find(place)["CFA"] for place in places]
+
+
+@pytest.mark.parametrize("padding", [0, 300])
+def test_functions_with_the_same_program(padding: int) -> None:
+    """GIVEN many functions whose rules are written alike THEN each has its own, also where those before them, that
+    others share, differ, or an address in them is absolute."""
+    own = b"\x44\x0e\x18" + bytes(padding)  # from 4 bytes on, rsp + 24
+    common = frames_with(b"\x0e\x10", functions=3, first=0x100, own=own)  # rsp + 16
+    table = _native.UnwindTable.build([(frames_with(b"", functions=3, own=own), 0, True), (common, 0, True)])
+    for begin in (0, 0x10, 0x20):
+        assert cfas(table, begin, begin + 3, begin + 4, begin + 15) == ["rsp+8", "rsp+8", "rsp+24", "rsp+24"]
+        assert cfas(table, begin + 0x100, begin + 0x103, begin + 0x104) == ["rsp+16", "rsp+16", "rsp+24"]
+    to_0x18 = b"\x01" + struct.pack("<Q", 0x18) + b"\x0e\x10" + bytes(padding)  # from there on, rsp + 16
+    table = _native.UnwindTable.build([(frames_with(b"", functions=3, own=to_0x18), 0, True)])
+    assert cfas(table, 0, 0xF, 0x10, 0x17, 0x18, 0x1F, 0x20) == ["rsp+8"] * 4 + ["rsp+16"] * 3
+    assert not any(table.losses.values())
+    for own, lost in ((b"\x0b", "functions"), (b"\x0f\x01\x96", "expressions")):  # what nobody has remembered; nonsense
+        table = _native.UnwindTable.build([(frames_with(b"", functions=100, own=own + bytes(padding)), 0, True)])
+        assert table.losses == {"functions": 0, "expressions": 0, "overlaps": 0, lost: 100}
+        assert not table.covers(16 * 99)
 
 
 def test_shared_rules_without_end() -> None:
@@ -202,7 +230,8 @@ def test_functions_without_cfi() -> None:
     for address in unknown:
         assert not table.covers(address)
     mixed = [place for begin, end in held for place in (begin, end - 1)] + list(unknown)
-    assert table.uncovered(mixed) == list(range(2 * len(held), len(mixed)))
+    symbols = b"".join(struct.pack("<IBBHQQ", 1, 18, 0, 1, place, 8) for place in mixed)
+    assert table.uncovered(symbols) == list(range(2 * len(held), len(mixed)))
     top = _native.UnwindTable.build([(frames_with(b"", functions=1, first=(1 << 64) - 4096), 0, True)])
     assert top.with_functions([(0x1000, 0x1010, code)]).losses["overlaps"] == 1
     for begin in (0x10000, 0x13000, 0x16000):

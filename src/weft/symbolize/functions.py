@@ -6,9 +6,9 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable
 
-from weft.target.elf import LAST_ADDRESS
+from weft import _native
+from weft.target.elf import LAST_ADDRESS, SYMBOL
 
-_SHORT = 4096  # bytes: most functions are
 _MAX_LOOKED_AT = 64  # functions before an address; of one function a C library has up to twenty names
 
 NameAt = Callable[[int], bytes]  # what reads a name, by its place
@@ -28,21 +28,17 @@ class Functions:
     def __init__(self, addresses: Collection[int] | None = None) -> None:
         """Have none yet; `addresses`: all that will be asked for, if that is known: no others' functions are kept."""
         self._addresses = None if addresses is None else sorted(addresses)
-        # A short function that holds one begins in its page, or in the one before.
-        self._pages = {page for at in addresses or () for page in (at // _SHORT, at // _SHORT - 1)}
         self._begins, self._ends, self._places = array("Q"), array("Q"), array("Q")
         self._readers = array("B")  # which of the following reads the name
         self._names_at: list[NameAt] = []
         self._names: dict[tuple[int, int], bytes] = {}  # that were read, by reader and place
         self._is_sorted = True
 
-    def may_hold(self, begins: list[int], sizes: list[int]) -> Iterable[int]:
-        """Return which of many functions may hold what will be asked for, by their indices: a quick look."""
+    def wanted(self, symbols: bytes) -> Iterable[int]:
+        """Return which entries of a symbol table hold what will be asked for, by their indices: a quick look."""
         if self._addresses is None:
-            return range(len(begins))
-        pages = self._pages
-        ranges = enumerate(zip(begins, sizes, strict=True))
-        return [at for at, (begin, size) in ranges if begin // _SHORT in pages or size > _SHORT]
+            return range(len(symbols) // SYMBOL.size)
+        return _native.symbols_holding(symbols, self._addresses)
 
     def add(self, functions: Iterable[tuple[int, int, int]], name_at: NameAt) -> None:
         """Take (address, size, place of the name) of functions; those without a size are left out.

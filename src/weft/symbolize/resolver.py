@@ -63,7 +63,7 @@ class Resolver:
     def _read_functions(self) -> None:
         for file in self._files:
             with self._noting(f"the symbols in {file.path}"):
-                self._functions.add(file.function_symbols(self._functions.may_hold), file.name_at)
+                self._functions.add(file.function_symbols(self._functions.wanted), file.name_at)
         if self._module.jit:
             self._functions.add_named((begin, end - begin, name) for begin, end, name in self._module.jit.functions())
 

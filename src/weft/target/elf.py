@@ -35,8 +35,8 @@ _PART = 1 << 18  # bytes of a table that are read at a time, where it is gone th
 _MOST_NAMES, _MOST_SHARED = 1 << 16, 8
 
 
-# Tells of many functions, by their addresses and sizes, the indices of those that are wanted.
-Wanted = Callable[[list[int], list[int]], Iterable[int]]
+# Tells of the bytes of a symbol table the indices of the entries that are wanted.
+Wanted = Callable[[bytes], Iterable[int]]
 
 
 class ElfError(Exception):
@@ -257,14 +257,11 @@ class ElfFile:
             symbols, strings = self._symbols(kind)
             names, limit = (strings.offset, strings.size) if strings else (0, 0)
             for part in self._parts(symbols, SYMBOL):
-                words = memoryview(part).cast("Q")  # three of each
-                addresses, sizes = words[1::3].tolist(), words[2::3].tolist()
-                if self.is_relocatable:
-                    addresses = [self._placed(value, section) for *_, section, value, _ in SYMBOL.iter_unpack(part)]
-                for index in wanted(addresses, sizes) if wanted else range(len(sizes)):
-                    at, info, _, section, _, size = SYMBOL.unpack_from(part, index * SYMBOL.size)
+                entries = self._all_placed(part) if self.is_relocatable else part
+                for index in wanted(entries) if wanted else range(len(entries) // SYMBOL.size):
+                    at, info, _, section, address, size = SYMBOL.unpack_from(entries, index * SYMBOL.size)
                     if section and info & 15 in _FUNCTIONS and at < limit:
-                        yield addresses[index], size, names + at
+                        yield address, size, names + at
 
     def name_at(self, place: int) -> bytes:
         """Return the name that begins at a place in the file. ElfError."""
@@ -329,6 +326,13 @@ class ElfFile:
         """Return the address that a symbol's value means: in a relocatable object it is an offset in its section."""
         inside = self.is_relocatable and section < len(self.sections)
         return value + (self.sections[section].address if inside else 0) & LAST_ADDRESS
+
+    def _all_placed(self, symbols: bytes) -> bytes:
+        """Return the entries of a symbol table with addresses as their values."""
+        return b"".join(
+            SYMBOL.pack(name, info, other, section, self._placed(value, section), size)
+            for name, info, other, section, value, size in SYMBOL.iter_unpack(symbols)
+        )
 
     def _named(self, kind: int, names: tuple[str, ...]) -> Iterator[tuple[str, int, int]]:
         """Yield (name, address, size) of those that a table of symbols defines."""

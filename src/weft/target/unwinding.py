@@ -54,7 +54,7 @@ def _uncovered(file: ElfFile, table: _native.UnwindTable) -> Iterator[tuple[int,
     """Yield (address, end, first bytes) of functions without CFI, as of hand-written kernels; none overlaps another."""
     last = 0
     sections = [section for section in file.sections if section.is_code]
-    uncovered = file.function_symbols(lambda addresses, _: table.uncovered(addresses))
+    uncovered = file.function_symbols(table.uncovered)
     functions = {(at, size) for at, size, _ in uncovered if 0 < size <= LAST_ADDRESS - at}
     for address, size in sorted(functions)[:_MAX_FUNCTIONS]:
         inside = next((s for s in sections if 0 <= address - s.address <= s.size - size), None)
