@@ -70,9 +70,7 @@ def compare(title: str, peers: Sequence[Peer], interpreter: Interpreter, setting
     row = Row(title, COLUMNS)
     seen = {peer: Rounds() for peer in peers}
     with running_worker(interpreter, sorts=sorts) as worker:
-        for peer in peers:  # what a first recording finds out and keeps, as unwind tables, is in no pair
-            with row.trying(peer, settings, " at first"):
-                Recording(peer, interpreter, worker.pid, RATE_HZ, 1).finish()
+        at_first(row, peers, interpreter, worker.pid, settings)
         for number in range(settings.rounds):
             for peer, rounds in seen.items():
                 if len(rounds.long) == number:  # it has not failed before
@@ -91,6 +89,13 @@ def compare(title: str, peers: Sequence[Peer], interpreter: Interpreter, setting
                 ratios = seen[peer].ratio_to(seen[other])
                 row.notes.append(f"One more sample of {peer.name} takes {ratios} of the CPU of one of {other.name}.")
     return row
+
+
+def at_first(row: Row, peers: Sequence[Peer], interpreter: Interpreter, pid: int, settings: Settings) -> None:
+    """What a first recording finds out and keeps, as unwind tables, is in none of the figures."""
+    for peer in peers:
+        with row.trying(peer, settings, " at first"):
+            Recording(peer, interpreter, pid, RATE_HZ, 1).finish()
 
 
 @dataclass

@@ -6,13 +6,18 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 
 from interpreters import Interpreter
 
+from benchmarks.cost import at_first
 from benchmarks.peers import Austin, Peer, PeerFailedError, PySpy, Recording, Run, Weft
 from benchmarks.programs import TARGETS, known_to_all, running_program
-from benchmarks.results import Row, Settings, memory_of, told
+from benchmarks.results import Row, Settings, in_all, memory_of, spread
+
+Seen = dict[Peer, list[Run]]  # the recordings of each, a round each
 
 FAMILY_HZ = 100
 MAPPED_HZ = 250
@@ -63,81 +68,130 @@ def scale(settings: Settings) -> Iterator[Row]:
 
 def with_processes(python: Interpreter, settings: Settings) -> Row:
     """A process and its children, all of which compute."""
+    py_spy, austin = PySpy("-s"), Austin("-C")
+    peers = (Weft("ptrace", "-s"), Weft("bpf", "-s"), py_spy, austin)
     row = Row(
         f"Growth with processes: together they use one CPU, at {FAMILY_HZ} Hz, {python.name}",
-        ("CPU of the recorder", "peak memory", "samples", "late", "lost"),
+        ("CPU of the recorder", "of py-spy's", "of austin's", "peak memory", "samples", "late", "lost"),
     )
-    peers: Sequence[Peer] = (Weft("ptrace", "-s"), Weft("bpf", "-s"), PySpy("-s"), Austin("-C"))
-    seconds = settings.seconds
     for count in (1, 10) if settings.quick else (1, 10, 100):
         what = f", {count} processes" if count > 1 else ", 1 process"
+        seen: Seen = {peer: [] for peer in peers}
         with running_program(python, TARGETS / "family.py", count) as target:
-            for peer in peers:
-                with row.trying(peer, settings, what):
-                    run = Recording(peer, python, target.pid, FAMILY_HZ, seconds).finish()
-                    cells, measured = _figures(run, seconds)
-                    row.add(peer.name + what, [*cells, told(run.told.late), told(run.told.lost)], measured)
+            at_first(row, peers, python, target.pid, settings)
+            for _ in range(settings.rounds):
+                _take_turns(seen, row, python, target.pid, FAMILY_HZ, settings, what)
+        for peer, runs in seen.items():
+            if runs:
+                cells = _figures(peer, seen, (py_spy, austin), settings)
+                late, lost = in_all([run.told.late for run in runs]), in_all([run.told.lost for run in runs])
+                row.add(peer.name + what, [*cells, late, lost], _measured(runs, settings))
     row.notes.append(
         "CPU of the recorder: of one CPU over the time that was asked for, its start and its end included. Each "
         "process computes a part of the time. Samples are not alike: weft's are of CPU time, one by one; the others "
-        "look at all processes at each of theirs, and austin keeps those that sleep, too."
+        "look at all processes at each of theirs, and austin keeps those that sleep, too. Late and lost: in all rounds."
     )
     return row
-
-
-def _figures(run: Run, seconds: float) -> tuple[list[str], dict[str, list[float]]]:
-    percent = 100 * run.cpu_s / seconds
-    cells = [f"{percent:.1f} %", memory_of([run]), f"{run.told.samples:,}"]
-    return cells, {"recorder_cpu_percent": [percent], "peak_bytes": [run.peak_bytes]}
 
 
 def with_code(python: Interpreter, settings: Settings) -> Row:
     """Libraries of many small functions, each of them called."""
+    py_spy = PySpy("--native")
+    peers = (Weft("ptrace", native=True), Weft("bpf", native=True), py_spy)
     row = Row(
         f"Growth with mapped code, with native frames at {MAPPED_HZ} Hz, {python.name}",
-        ("CPU of the recorder", "peak memory", "samples", "the libraries' functions", "lost"),
+        ("CPU of the recorder", "of py-spy's", "peak memory", "samples", "the libraries' functions", "lost"),
     )
-    peers: Sequence[Peer] = (Weft("ptrace", native=True), Weft("bpf", native=True), PySpy("--native"))
-    seconds = settings.seconds
-    with tempfile.TemporaryDirectory() as name:
-        for megabytes in (10, 100) if settings.quick else (10, 100, 1000):
+    with running_program(python, TARGETS / "mapped.py") as target:
+        at_first(row, peers, python, target.pid, settings)
+    for megabytes in (10, 100) if settings.quick else (10, 100, 1000):
+        what = f", {megabytes:,} MB"
+        seen: Seen = {peer: [] for peer in peers}
+        for _ in range(settings.rounds):
             try:
-                libraries = _libraries(Path(name), megabytes)
+                with (
+                    _libraries(megabytes) as libraries,
+                    running_program(python, TARGETS / "mapped.py", *libraries) as target,
+                ):
+                    _take_turns(seen, row, python, target.pid, MAPPED_HZ, settings, what, stacks=True)
             except PeerFailedError as error:
                 row.missing[f"{megabytes:,} MB"] = str(error)
-                continue
-            what = f", {megabytes:,} MB"
-            with running_program(python, TARGETS / "mapped.py", *libraries) as target:
-                for peer in peers:
-                    with row.trying(peer, settings, what):
-                        run = Recording(peer, python, target.pid, MAPPED_HZ, seconds).finish(stacks=True)
-                        cells, measured = _figures(run, seconds)
-                        spins = sum(weight for stack, weight in run.stacks if any(f.function == "spin" for f in stack))
-                        share = spins / sum(weight for _, weight in run.stacks) if run.stacks else 0.0
-                        row.add(peer.name + what, [*cells, f"{share:.0%}", told(run.told.lost)], measured)
+        for peer, runs in seen.items():
+            if runs:
+                cells = _figures(peer, seen, (py_spy,), settings)
+                named, lost = min(map(_named, runs)), in_all([run.told.lost for run in runs])
+                row.add(peer.name + what, [*cells, f"{named:.0%}", lost], _measured(runs, settings))
     row.notes.append(
         "Libraries of 100 MB of code (one of 10 MB), in functions of 256 bytes, with symbols and .eh_frame, called in "
         "turns. CPU of the recorder: of one CPU, its start and its end included. The libraries' functions: the part of "
-        "the time in which one of them is shown by its name. Each library is new to weft ptrace; weft bpf, which comes "
-        "after it, finds the unwind tables that it has kept."
+        "the time, the least of all rounds, in which one of them is shown by its name. Each library is new to weft "
+        "ptrace; weft bpf, which comes after it, finds the unwind tables that it has kept. Lost: in all rounds."
     )
     return row
 
 
-def _libraries(folder: Path, megabytes: int) -> list[Path]:
-    """As much code in libraries; each is another build by its build id."""
+def _take_turns(
+    seen: Seen,
+    row: Row,
+    python: Interpreter,
+    pid: int,
+    rate_hz: int,
+    settings: Settings,
+    what: str,
+    *,
+    stacks: bool = False,
+) -> None:
+    """One round: a recording by each peer, until it has failed."""
+    for peer, runs in seen.items():
+        if peer.name + what not in row.missing:
+            with row.trying(peer, settings, what):
+                runs.append(Recording(peer, python, pid, rate_hz, settings.seconds).finish(stacks=stacks))
+
+
+def _figures(peer: Peer, seen: Seen, others: Sequence[Peer], settings: Settings) -> list[str]:
+    """CPU, beside that of others round by round where it is weft's, memory and samples."""
+    runs = seen[peer]
+    return [
+        spread(_cpu_percent(runs, settings), "%"),
+        *(
+            spread([run.cpu_s / other.cpu_s for run, other in zip(runs, seen[of], strict=False)], "")
+            if isinstance(peer, Weft) and seen[of]
+            else "-"
+            for of in others
+        ),
+        memory_of(runs),
+        f"{median(run.told.samples for run in runs):,.0f}",
+    ]
+
+
+def _measured(runs: Sequence[Run], settings: Settings) -> dict[str, list[float]]:
+    return {"recorder_cpu_percent": _cpu_percent(runs, settings), "peak_bytes": [run.peak_bytes for run in runs]}
+
+
+def _cpu_percent(runs: Sequence[Run], settings: Settings) -> list[float]:
+    return [100 * run.cpu_s / settings.seconds for run in runs]
+
+
+def _named(run: Run) -> float:
+    """The part of the time in which a library's function is shown."""
+    spins = sum(weight for stack, weight in run.stacks if any(frame.function == "spin" for frame in stack))
+    whole = sum(weight for _, weight in run.stacks)
+    return spins / whole if whole else 0
+
+
+@contextmanager
+def _libraries(megabytes: int) -> Iterator[list[Path]]:
+    """As much code in libraries; each is another build by its build id. PeerFailedError."""
     each = min(megabytes, LIBRARY_MB)
-    whole = folder / f"code-{each}.o"
-    if not whole.exists():
-        count = str(each * 1_000_000 // FUNCTION_BYTES)
-        text = ASSEMBLY.replace("COUNT", count).replace("BYTES", str(FUNCTION_BYTES))
+    text = ASSEMBLY.replace("COUNT", str(each * 1_000_000 // FUNCTION_BYTES)).replace("BYTES", str(FUNCTION_BYTES))
+    with tempfile.TemporaryDirectory() as name:
+        whole = Path(name) / "code.o"
         _run(["as", "-o", str(whole), "-"], text)
-    libraries = [folder / f"code-{each}-{number}.so" for number in range(megabytes // each)]
-    for number, library in enumerate(libraries):
-        if not library.exists():
+        libraries = [Path(name) / f"code-{each}-{number}.so" for number in range(megabytes // each)]
+        for number, library in enumerate(libraries):
             build_id = f"--build-id=0x{os.urandom(4).hex()}{number:08x}"
             _run(["ld", "-shared", "--eh-frame-hdr", build_id, "-o", str(library), str(whole)], "")
-    return libraries
+        yield libraries
 
 
 def _run(command: list[str], text: str) -> None:
