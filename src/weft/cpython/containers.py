@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,7 +24,12 @@ _MANAGED_DICT = 1 << 4  # 3.11 on
 _HEAP = 1 << 9
 _TYPE = 1 << 31
 
+_WORD = struct.Struct("<Q")
 _CODECS = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
+
+
+# Where an interpreter was found to keep its sys.modules: as a rule all of a build do so, and that is looked at first.
+_modules_at: dict[Layout, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,9 +250,18 @@ class Objects:
     def lookup(self, dictionary: int, key: str) -> int:
         """Return the value of a name in a dict; 0 if it has none."""
         for at, value in self.dict_items(dictionary):
-            if self.type_of(at).name == "str" and self.name(at) == key:
+            if self._is_str(at, key):
                 return value
         return 0
+
+    def _is_str(self, obj: int, text: str) -> bool:
+        """Whether an object is this str. Most objects are told by one read: dicts have many keys."""
+        layout = self.layout
+        at = layout.bytes_length if layout.names_are_bytes else layout.str_length
+        assert at is not None
+        head = self.memory.read(obj, at + 8)
+        (kind,), (length,) = _WORD.unpack_from(head, layout.object_type), _WORD.unpack_from(head, at)
+        return length == len(text) and self.type_at(kind).name == "str" and self.name(obj) == text
 
     def attributes(self, obj: int) -> Iterator[Pair]:
         """Yield the items of the __dict__ of an instance, wherever this version keeps them."""
@@ -288,19 +303,30 @@ class Objects:
 
     def modules(self, interpreter: int) -> int:
         """Return the address of the sys.modules of an interpreter: the first of its dicts that holds "sys"."""
-        for address in self._interpreter_words(interpreter):
-            try:
-                found = self.type_of(address)
-                if found.name == "dict" and found.builtin and self.lookup(address, "sys"):
-                    return address
-            except (MemoryReadError, ObjectError):
-                continue  # a word that is no pointer to an object
+        known = _modules_at.get(self.layout)
+        with suppress(MemoryReadError):
+            if known is not None and self._is_modules(address := self.pointer(interpreter + known)):
+                return address
+        for at, address in self._interpreter_words(interpreter):
+            if self._is_modules(address):
+                _modules_at[self.layout] = at
+                return address
         raise ObjectError("no sys.modules in the interpreter")
 
-    def _interpreter_words(self, interpreter: int) -> Iterator[int]:
-        for at in range(0, _MAX_INTERPRETER, 512):
+    def _is_modules(self, address: int) -> bool:
+        try:
+            found = self.type_of(address)
+            return found.name == "dict" and found.builtin and bool(self.lookup(address, "sys"))
+        except (MemoryReadError, ObjectError):
+            return False  # a word that is no pointer to an object
+
+    def _interpreter_words(self, interpreter: int) -> Iterator[tuple[int, int]]:
+        """Yield what may be pointers in an interpreter, by their offsets."""
+        for begin in range(0, _MAX_INTERPRETER, 512):
             try:
-                words = self._words(interpreter + at, 64)
+                words = self._words(interpreter + begin, 64)
             except MemoryReadError:
                 return
-            yield from (word for word in words if word % 8 == 0 and 1 << 16 <= word < 1 << 47)
+            for at, word in enumerate(words):
+                if word % 8 == 0 and 1 << 16 <= word < 1 << 47:
+                    yield begin + 8 * at, word

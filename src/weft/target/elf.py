@@ -291,13 +291,19 @@ class ElfFile:
 
     def own_storage_slots(self) -> Iterator[int]:
         """Yield the linked addresses of words that will tell the number of this file's own thread-local storage."""
-        for slot, info, _ in self._relocations():
-            if info == _R_X86_64_DTPMOD64:  # of no symbol
-                yield slot
+        for part in self._relocation_parts():
+            words = memoryview(part).cast("Q")  # three of each; of tens of thousands one is looked for
+            for index, info in enumerate(words[1::3].tolist()):
+                if info == _R_X86_64_DTPMOD64:  # of no symbol
+                    yield words[3 * index]
 
     def _relocations(self) -> Iterator[tuple[int, int, int]]:
+        for part in self._relocation_parts():
+            yield from _RELOCATION.iter_unpack(part)
+
+    def _relocation_parts(self) -> Iterator[bytes]:
         for name in (".rela.plt", ".rela.dyn"):
-            yield from self._entries(self.section(name), _RELOCATION)
+            yield from self._parts(self.section(name), _RELOCATION)
 
     def _entries(self, table: Section | None, entry: struct.Struct) -> Iterator[Any]:
         """Yield the whole entries of a table, as tuples."""
@@ -339,9 +345,12 @@ class ElfFile:
         symbols, strings = self._symbols(kind)
         # A name is found in the string table first, so that the symbols need only be compared by number.
         wanted = self._find(strings, names) if strings else {}
-        for at, _, _, section, value, size in self._entries(symbols, SYMBOL) if wanted else ():
-            if at in wanted and section:
-                yield wanted[at], value, size
+        for part in self._parts(symbols, SYMBOL) if wanted else ():
+            for index, at in enumerate(memoryview(part).cast("I")[:: SYMBOL.size // 4].tolist()):
+                if at in wanted:
+                    _, _, _, section, value, size = SYMBOL.unpack_from(part, index * SYMBOL.size)
+                    if section:
+                        yield wanted[at], value, size
 
     def _find(self, strings: Section, names: tuple[str, ...]) -> dict[int, str]:
         """Return where in a string table names are, some bytes of it at a time: libtorch's has 72 MB."""
