@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -129,8 +131,13 @@ def _clang() -> Toolchain:
 @cache
 def find_clang() -> str | None:
     """A clang++ with libFuzzer, the one without a number in its name or else the newest."""
-    names = (path.name for folder in os.get_exec_path() for path in Path(folder).glob("clang++-*"))
-    numbers = sorted((int(name[8:]) for name in names if name[8:].isdigit()), reverse=True)
+    names: list[str] = []
+    for folder in os.get_exec_path():
+        with suppress(OSError):  # after `su`, another user's folders may be in PATH
+            names += os.listdir(folder)
+    numbers = sorted(
+        (int(found[1]) for name in names if (found := re.fullmatch(r"clang\+\+-(\d+)", name))), reverse=True
+    )
     found = (shutil.which(name) for name in ["clang++", *(f"clang++-{number}" for number in numbers)])
     return next((path for path in found if path and _has_fuzzer(path)), None)
 
