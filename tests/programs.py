@@ -131,15 +131,13 @@ def _clang() -> Toolchain:
 @cache
 def find_clang() -> str | None:
     """A clang++ with libFuzzer, the one without a number in its name or else the newest."""
-    names: list[str] = []
+    numbers: list[int] = []
     for folder in os.get_exec_path():
         with suppress(OSError):  # after `su`, another user's folders may be in PATH
-            names += os.listdir(folder)
-    numbers = sorted(
-        (int(found[1]) for name in names if (found := re.fullmatch(r"clang\+\+-(\d+)", name))), reverse=True
-    )
-    found = (shutil.which(name) for name in ["clang++", *(f"clang++-{number}" for number in numbers)])
-    return next((path for path in found if path and _has_fuzzer(path)), None)
+            names = [path.name for path in Path(folder).iterdir()]
+            numbers += [int(found[1]) for name in names if (found := re.fullmatch(r"clang\+\+-(\d+)", name))]
+    paths = (shutil.which(name) for name in ["clang++", *(f"clang++-{number}" for number in sorted(numbers)[::-1])])
+    return next((path for path in paths if path and _has_fuzzer(path)), None)
 
 
 def _has_fuzzer(clang: str) -> bool:
