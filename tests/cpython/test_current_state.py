@@ -1,0 +1,34 @@
+"""Where a thread keeps the address of the thread state that it has attached."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from interpreters import Interpreter, all_interpreters
+from running import StartTarget
+from weft_command import wait_until
+
+from weft.cpython.locate import find_runtime
+from weft.target.memory import read_u64
+from weft.target.process import Process
+
+
+@pytest.mark.parametrize(
+    "python", [one for one in all_interpreters() if one.minor >= (3, 12)], ids=lambda python: python.name
+)
+def test_every_process_of_a_build(python: Interpreter, start_target: StartTarget) -> None:
+    """GIVEN programs of the same build, one thread each, that compute THEN the word names that thread's state."""
+    for _ in range(2):
+        process = Process(start_target(python, "storm.py", 60).pid)
+        runtime = find_runtime(process)
+        memory, layout, roots = process.memory, runtime.layout, runtime.addresses
+        file = process.paths(runtime.module)[0]
+        symbols = subprocess.run(
+            ["readelf", "--wide", "--syms", file], capture_output=True, text=True, check=True
+        ).stdout
+        assert bool(roots.current_state) == ("_Py_tss_tstate" in symbols)
+        if roots.current_state:
+            state = read_u64(memory, read_u64(memory, roots.interpreters_head) + layout.interp_threads_head)
+            word = read_u64(memory, state + layout.thread_pthread) + roots.current_state
+            wait_until(lambda: read_u64(memory, word) == state, "it has the GIL")  # noqa: B023
