@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 
 import pytest
@@ -9,7 +10,9 @@ from interpreters import Interpreter, all_interpreters
 from running import StartTarget
 from weft_command import wait_until
 
-from weft.cpython.locate import find_runtime
+from weft.cpython.locate import wait_for_runtime
+from weft.target.image import Image
+from weft.target.maps import modules
 from weft.target.memory import read_u64
 from weft.target.process import Process
 
@@ -21,12 +24,14 @@ def test_every_process_of_a_build(python: Interpreter, start_target: StartTarget
     """GIVEN programs of the same build, one thread each, that compute THEN the word names that thread's state."""
     for _ in range(2):
         process = Process(start_target(python, "storm.py", 60).pid)
-        runtime = find_runtime(process)
+        runtime = wait_for_runtime(process)
         memory, layout, roots = process.memory, runtime.layout, runtime.addresses
-        file = process.paths(runtime.module)[0]
-        symbols = subprocess.run(
-            ["readelf", "--wide", "--syms", file], capture_output=True, text=True, check=True
-        ).stdout
+        image = next(Image(memory, module) for module in modules(process.maps()) if module.path == runtime.module)
+        file = process.open_module(image)
+        assert file
+        with file:
+            command = ["readelf", "--wide", "--syms", f"/proc/{os.getpid()}/fd/{file.fileno()}"]
+            symbols = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         assert bool(roots.current_state) == ("_Py_tss_tstate" in symbols)
         if roots.current_state:
             state = read_u64(memory, read_u64(memory, roots.interpreters_head) + layout.interp_threads_head)
