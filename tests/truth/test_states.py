@@ -182,6 +182,6 @@ def test_a_state_that_names_the_past(
             cut += sampled.ticks if lacks else 0
     again = account_of(path)["stacks_retaken"]
     print(f"{python.name} {collector.value}: {whole} whole, {cut} cut, {again} again, {first} at first")
-    assert first < 20
+    assert first <= 0.1 * (whole + cut + again)  # the longer, the busier the machine is
     assert whole > 20
     assert cut + again > 20, "it has met the past"
