@@ -160,7 +160,8 @@ class PerfDump(Dumper):
             run = subprocess.run(script, check=False, capture_output=True, text=True, timeout=LIMIT_S)
         places = self._read(run.stdout, tid)
         if not places:
-            raise PeerFailedError(f"it shows no thread {tid}")
+            why = "" if os.geteuid() == 0 else ": of switches the kernel tells root, as a rule"  # perf_event_paranoid
+            raise PeerFailedError(f"it shows no thread {tid}{why}")
         return places
 
     def _read(self, text: str, tid: int) -> list[Place]:
