@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 from interpreters import Interpreter
 
-from benchmarks.cost import SORTS, WARM_UP_S
+from benchmarks.cost import SORTS, WARM_UP_S, at_first
 from benchmarks.peers import Peer, PeerFailedError, Recording, Run, Stack, Told, Weft, places
 from benchmarks.programs import TARGETS, Worker, known_to_all, running_program, running_worker
-from benchmarks.results import Row, Settings, in_all, memory_of, spread, told
+from benchmarks.results import Row, Settings, in_all, memory_of, spread
 from weft.sample import Frame, FrameKind
 
 RATES_HZ = (99, 1000)
@@ -152,6 +152,7 @@ def one_thread(python: Interpreter, settings: Settings) -> Row:
         Weft("ptrace", native=True), Weft("bpf", native=True), Perf("dwarf"), Perf("dwarf,65528"), Perf("fp"),
     )  # fmt: skip
     with running_worker(python, sorts=SORTS) as worker:
+        at_first(row, peers, python, worker.pid, settings)
         for rate_hz in RATES_HZ:
             seen: dict[str, list[Measured]] = {peer.name: [] for peer in peers}
             what = f", {rate_hz:,} Hz"
@@ -245,17 +246,23 @@ def whole_machine(python: Interpreter, settings: Settings) -> Row:
         ("CPU of the recorder", "to read it", "peak memory", "file", "samples", "lost"),
     )
     seconds = settings.seconds + 2
+    seen: dict[Peer, list[Run]] = {WeftOfMachine(): [], PerfOfMachine(): []}
     with running_program(python, TARGETS / "family.py", PROCESSES) as target:
-        peers: Sequence[Peer] = (WeftOfMachine(), PerfOfMachine())
-        for peer in peers:
-            with row.trying(peer, settings):
-                run = Recording(peer, python, target.pid, MACHINE_HZ, seconds).finish(stacks=True)
-                cpu_percent = 100 * run.cpu_s / seconds
-                cells = [f"{cpu_percent:.1f} %", f"{run.read_cpu_s:.2f} s", memory_of([run])]
-                cells += [f"{run.file_bytes / 1e6:.2f} MB", f"{run.told.samples:,}", told(run.told.lost)]
-                row.add(peer.name, cells, {"recorder_cpu_percent": [cpu_percent], "peak_bytes": [run.peak_bytes]})
+        at_first(row, list(seen), python, target.pid, settings)
+        for _ in range(settings.rounds):
+            for peer, runs in seen.items():
+                with row.trying(peer, settings):
+                    runs.append(Recording(peer, python, target.pid, MACHINE_HZ, seconds).finish(stacks=True))
+    for peer, runs in seen.items():
+        if runs:
+            cpu_percent = [100 * run.cpu_s / seconds for run in runs]
+            cells = [spread(cpu_percent, "%"), spread([run.read_cpu_s for run in runs], "s"), memory_of(runs)]
+            cells += [f"{median(run.file_bytes for run in runs) / 1e6:.2f} MB"]
+            cells += [f"{median(run.told.samples for run in runs):,.0f}", in_all([run.told.lost for run in runs])]
+            peaks = [run.peak_bytes for run in runs]
+            row.add(peer.name, cells, {"recorder_cpu_percent": cpu_percent, "peak_bytes": peaks})
     row.notes.append(
         f"CPU of the recorder: of one CPU, over {seconds:.0f} s, its start and its end included. To read it: the CPU "
-        "time of perf inject and perf script, and of weft's own reading. Both record all that runs."
+        "time of perf inject and perf script, and of weft's own reading. Both record all that runs. Lost: in all rounds."
     )
     return row
