@@ -263,6 +263,6 @@ def whole_machine(python: Interpreter, settings: Settings) -> Row:
             row.add(peer.name, cells, {"recorder_cpu_percent": cpu_percent, "peak_bytes": peaks})
     row.notes.append(
         f"CPU of the recorder: of one CPU, over {seconds:.0f} s, its start and its end included. To read it: the CPU "
-        "time of perf inject and perf script, and of weft's own reading. Both record all that runs. Lost: in all rounds."
+        "time of perf inject and perf script, and of weft's own reading. Both record all that runs. Lost: in all."
     )
     return row
