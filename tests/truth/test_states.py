@@ -11,9 +11,10 @@ import pytest
 from interpreters import Interpreter, all_interpreters
 from recordings import account_of, make_tables, record, stacks_of, woven_stacks_of
 from running import CompileLibrary, StartTarget
+from weft_command import LIMIT_S, until
 from woven_calls import has_gap
 
-from weft import Capture, Collector
+from weft import Capture, Collector, Mode, Options, Progress, record_process
 from weft.sample import FrameKind, State
 
 RATE_HZ = 1000
@@ -55,7 +56,19 @@ def test_a_subinterpreter_that_is_made_later(python: Interpreter, start_target: 
     target = start_target(python, "inside.py", "later")
     if "missing" in target.ready:
         pytest.skip("this build makes no subinterpreters")
-    path = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS + 2, samples=SAMPLES, collector=Collector.BPF)
+    begin, path, seen = target.process.stdin, tmp_path / "later.weft", 0
+    assert begin is not None
+
+    def watch(progress: Progress) -> None:
+        nonlocal seen
+        taken = progress.account.get("samples_taken", 0)
+        if taken >= SAMPLES / 4 and not begin.closed:
+            begin.close()
+            seen = taken
+        enough(progress)
+
+    enough = until(lambda it: begin.closed and it.account.get("samples_taken", 0) >= seen + SAMPLES)
+    record_process(target.pid, path, Options(RATE_HZ, LIMIT_S, Mode.WALL, Collector.BPF), watch)
     assert any(frame.function == "before" for sampled in stacks_of(path) for frame in sampled.frames)
     assert share_of(path, "around", "inside") > 0.99
 
