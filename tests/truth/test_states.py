@@ -165,6 +165,7 @@ def test_a_state_that_is_junk(
     assert without <= (10 if interpreter.stripped and interpreter.minor >= (3, 13) else 0)
 
 
+@pytest.mark.serial  # the busier the machine, the later the kernel is told where the interpreter keeps its frames
 @pytest.mark.parametrize("depth", [4, 30])
 @pytest.mark.parametrize("collector", [Collector.PTRACE, Collector.BPF])
 @pytest.mark.parametrize("python", OLDER, ids=lambda each: each.name)
@@ -195,6 +196,6 @@ def test_a_state_that_names_the_past(
             cut += sampled.ticks if lacks else 0
     again = account_of(path)["stacks_retaken"]
     print(f"{python.name} {collector.value}: {whole} whole, {cut} cut, {again} again, {first} at first")
-    assert first <= 0.1 * (whole + cut + again)  # the longer, the busier the machine is
+    assert first < 20
     assert whole > 20
     assert cut + again > 20, "it has met the past"

@@ -30,6 +30,7 @@ _CODECS = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
 
 # Where an interpreter was found to keep its sys.modules: as a rule all of a build do so, and that is looked at first.
 _modules_at: dict[Layout, int] = {}
+_MAX_LAYOUTS = 1 << 10  # for which that is remembered: a hostile program may have any number
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +310,8 @@ class Objects:
                 return address
         for at, address in self._interpreter_words(interpreter):
             if self._is_modules(address):
-                _modules_at[self.layout] = at
+                if len(_modules_at) < _MAX_LAYOUTS:
+                    _modules_at[self.layout] = at
                 return address
         raise ObjectError("no sys.modules in the interpreter")
 

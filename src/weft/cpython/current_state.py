@@ -32,6 +32,7 @@ class _Variable:
 
 
 _variables: dict[str, _Variable] = {}  # by build-id: many processes run the same build
+_MAX_BUILDS = 1 << 10  # that are remembered: a hostile program may have any number
 
 
 def current_state_offset(target: Target, image: Image, layout: Layout, interpreters_head: int) -> int:
@@ -61,7 +62,7 @@ def _variable(target: Target, image: Image) -> _Variable | None:
         if inside is None:
             return None
         variable = _Variable(inside, next(file.own_storage_slots(), None))
-    if image.build_id:
+    if image.build_id and len(_variables) < _MAX_BUILDS:
         _variables[image.build_id] = variable
     return variable
 
