@@ -1,5 +1,7 @@
 """Waits in a way that is told as the argument, and logs each wait by its own clock (CLOCK_MONOTONIC, in ns).
 
+Those that wait for the GIL take the library of nap.c as a second one.
+
 Half a second after the end of stdin it prints the waits, [[begin, end, function], ...].
 """
 
@@ -30,7 +32,6 @@ INTERVAL = 0.05
 if hasattr(sys, "setswitchinterval"):
     sys.setswitchinterval(INTERVAL)  # a thread that waits for the GIL wakes up so often to ask for it
 
-NAP = 0.005
 usleep = ctypes.PyDLL(None).usleep  # nor does this
 waits = []
 numbers = [random.random() for _ in range(400000)]
@@ -126,12 +127,13 @@ def locks():
 
 
 def waits_for_gil():
+    nap = ctypes.CDLL(sys.argv[2]).nap
+    nap.argtypes, nap.restype = [ctypes.c_double], ctypes.c_double
     while True:
-        begin = monotonic()
-        time.sleep(NAP)
+        begin = nap(0.005)
         end = monotonic()
-        if end > begin + 2 * NAP:
-            waits.append((begin + NAP, end))
+        if end > begin + 0.005:
+            waits.append((begin, end))
 
 
 def holds_gil_asleep():

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from interpreters import Interpreter, all_interpreters
 from recordings import NATIVE_LOSSES, account_of, losses_of, record, stacks_of, woven_stacks_of
-from running import StartTarget, Target
+from running import CompileLibrary, StartTarget, Target
 from weft_command import run_weft
 
 from weft import Capture, Collector
@@ -167,22 +167,37 @@ def blames(path: Path) -> list[Blame]:
 
 
 @pytest.mark.parametrize("holder", ["asleep", "at_work"])
-def test_gil(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path, holder: str) -> None:
+def test_gil(
+    interpreter: Interpreter,
+    start_target: StartTarget,
+    compile_library: CompileLibrary,
+    tmp_path: Path,
+    holder: str,
+) -> None:
     """GIVEN a thread that waits for the GIL while C code holds it, asleep or at work THEN so long is told, and the
     function that called the C code is blamed."""
-    target = start_target(interpreter, "off_cpu.py", f"gil_{holder}")
+    library = interpreter.inside(compile_library(interpreter, "nap.c"))
+    target = start_target(interpreter, "off_cpu.py", f"gil_{holder}", library)
     path = record(target.pid, tmp_path, rate_hz=200, seconds=SECONDS, collector=Collector.BPF)
     truth = waited(target, path)
     sums = told(path, "waits_for_gil")
+    with Capture(path) as capture:
+        lost = {loss.reason: loss.weight_ns / 1e9 for loss in capture.losses()}
+    assert sum(lost.values()) < 0.05 * SECONDS, lost
+
+    def is_told(seconds: float) -> bool:
+        # A wait is told in pieces of 50 ms: one whose switch the kernel kept to itself is lost, which is counted.
+        return truth * (1 - NEAR) - sum(lost.values()) < seconds < truth * (1 + NEAR)
+
     if interpreter.free_threaded:
         assert sums[State.GIL] == 0
         return
     assert truth > 0.3 * SECONDS
     if interpreter.stripped and interpreter.version < (3, 7):  # nothing tells where the GIL is: it is a lock
-        assert sums[State.LOCK] + sums[State.RUNNABLE] == pytest.approx(truth, rel=NEAR), sums
+        assert is_told(sums[State.LOCK] + sums[State.RUNNABLE]), (truth, sums, lost)
         assert not blames(path)
         return
-    assert sums[State.GIL] + sums[State.RUNNABLE] == pytest.approx(truth, rel=NEAR), sums
+    assert is_told(sums[State.GIL] + sums[State.RUNNABLE]), (truth, sums, lost)
     told_blames = [each for each in blames(path) if each.waiter_function and each.waiter_function[0] == "waits_for_gil"]
     whole = sum(each.weight_ns for each in told_blames)
     assert whole / 1e9 == pytest.approx(sums[State.GIL], rel=NEAR)
@@ -197,9 +212,12 @@ def test_gil(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path
     assert f"holds_gil_{holder}" in report.partition("Who makes whom wait")[2]
 
 
-def test_account_is_whole(interpreter: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
+def test_account_is_whole(
+    interpreter: Interpreter, start_target: StartTarget, compile_library: CompileLibrary, tmp_path: Path
+) -> None:
     """THEN running, ready, and each way to wait add up to the time of each thread."""
-    target = start_target(interpreter, "off_cpu.py", "gil_at_work")
+    library = interpreter.inside(compile_library(interpreter, "nap.c"))
+    target = start_target(interpreter, "off_cpu.py", "gil_at_work", library)
     path = record(target.pid, tmp_path, rate_hz=1000, seconds=SECONDS, collector=Collector.BPF)
     sums: dict[Any, float] = {}
     for sampled in stacks_of(path):
