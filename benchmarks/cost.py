@@ -71,11 +71,8 @@ def compare(title: str, peers: Sequence[Peer], interpreter: Interpreter, setting
     seen = {peer: Rounds() for peer in peers}
     with running_worker(interpreter, sorts=sorts) as worker:
         at_first(row, peers, interpreter, worker.pid, settings)
-        for number in range(settings.rounds):
-            for peer, rounds in seen.items():
-                if len(rounds.long) == number:  # it has not failed before
-                    with row.trying(peer, settings):
-                        rounds.measure(peer, interpreter, worker, settings.seconds)
+        for _ in range(settings.rounds):
+            row.take_turns(seen, lambda peer, rounds: rounds.measure(peer, interpreter, worker, settings), settings)
     seen = {peer: rounds for peer, rounds in seen.items() if rounds.long}
     for peer, rounds in seen.items():
         row.add(peer.name, rounds.cells(), rounds.measured())
@@ -136,8 +133,9 @@ class Rounds(Pairs):
     work: list[float] = field(default_factory=list)  # the share of its work that the target lost
     off_cpu: list[float] = field(default_factory=list)  # and of the time that it had a CPU
 
-    def measure(self, peer: Peer, interpreter: Interpreter, worker: Worker, seconds: float) -> None:
+    def measure(self, peer: Peer, interpreter: Interpreter, worker: Worker, settings: Settings) -> None:
         """One more round. PeerFailedError."""
+        seconds = settings.seconds
         short = Recording(peer, interpreter, worker.pid, RATE_HZ, 1).finish(stacks=True)
         before = worker.speed(seconds / 2)
         recording = Recording(peer, interpreter, worker.pid, RATE_HZ, round(seconds + WARM_UP_S))
@@ -266,13 +264,13 @@ def by_turns(row: Row, shape: str, python: Interpreter, settings: Settings) -> d
     seen: dict[Peer, Pairs] = {peer: Pairs() for peer in PEERS}
     running, blocked, depth = SHAPES[shape]
     with running_worker(python, running, blocked, depth=depth) as worker:
-        for number in range(settings.rounds):
-            for peer, pairs in seen.items():
-                if len(pairs.long) == number:  # it has not failed before
-                    with row.trying(peer, settings, shape):
-                        short = Recording(peer, python, worker.pid, RATE_HZ, 1).finish(stacks=True)
-                        long = Recording(peer, python, worker.pid, RATE_HZ, 1 + settings.seconds).finish(stacks=True)
-                        pairs.keep(short, long)
+
+        def measure(peer: Peer, pairs: Pairs) -> None:
+            short = Recording(peer, python, worker.pid, RATE_HZ, 1).finish(stacks=True)
+            pairs.keep(short, Recording(peer, python, worker.pid, RATE_HZ, 1 + settings.seconds).finish(stacks=True))
+
+        for _ in range(settings.rounds):
+            row.take_turns(seen, measure, settings, shape)
     return seen
 
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -153,16 +154,18 @@ def one_thread(python: Interpreter, settings: Settings) -> Row:
     )  # fmt: skip
     with running_worker(python, sorts=SORTS) as worker:
         at_first(row, peers, python, worker.pid, settings)
+
+        def measure(rate_hz: int, peer: Peer, rounds: list[Measured]) -> None:
+            rounds.append(measured(peer, python, worker, rate_hz, settings))
+
         for rate_hz in RATES_HZ:
-            seen: dict[str, list[Measured]] = {peer.name: [] for peer in peers}
             what = f", {rate_hz:,} Hz"
+            seen: dict[Peer, list[Measured]] = {peer: [] for peer in peers}
             for _ in range(settings.rounds):
-                for peer in peers:
-                    with row.trying(peer, settings, what):
-                        seen[peer.name].append(measured(peer, python, worker, rate_hz, settings))
-            for name, rounds in seen.items():
+                row.take_turns(seen, partial(measure, rate_hz), settings, what)
+            for peer, rounds in seen.items():
                 if rounds:
-                    add(row, name + what, rounds)
+                    add(row, peer.name + what, rounds)
         remove_jitdump(worker.pid)
     row.notes.append(
         f"Python frames: of the {DEPTH + 3} or so that there are, in the mean. To the root: the part of the stacks "
@@ -249,10 +252,12 @@ def whole_machine(python: Interpreter, settings: Settings) -> Row:
     seen: dict[Peer, list[Run]] = {WeftOfMachine(): [], PerfOfMachine(): []}
     with running_program(python, TARGETS / "family.py", PROCESSES) as target:
         at_first(row, list(seen), python, target.pid, settings)
+
+        def measure(peer: Peer, runs: list[Run]) -> None:
+            runs.append(Recording(peer, python, target.pid, MACHINE_HZ, seconds).finish(stacks=True))
+
         for _ in range(settings.rounds):
-            for peer, runs in seen.items():
-                with row.trying(peer, settings):
-                    runs.append(Recording(peer, python, target.pid, MACHINE_HZ, seconds).finish(stacks=True))
+            row.take_turns(seen, measure, settings)
     for peer, runs in seen.items():
         if runs:
             cpu_percent = [100 * run.cpu_s / seconds for run in runs]

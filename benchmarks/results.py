@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from interpreters import Interpreter
 
@@ -40,6 +40,7 @@ class Named(Protocol):
 
 
 Measured = Mapping[str, Sequence[float]]  # by what it is, in each round
+Found = TypeVar("Found")
 
 
 @dataclass
@@ -74,6 +75,15 @@ class Row:
             yield
         except FAILURES as error:
             self.missing[peer.name + what] = str(error)
+
+    def take_turns(
+        self, seen: Mapping[Peer, Found], measure: Callable[[Peer, Found], None], settings: Settings, what: str = ""
+    ) -> None:
+        """One round: `measure` adds a recording by each peer to what was found of it, until the peer has failed."""
+        for peer, found in seen.items():
+            if peer.name + what not in self.missing:
+                with self.trying(peer, settings, what):
+                    measure(peer, found)
 
     def markdown(self) -> str:
         """The table, and what is to be said of it."""

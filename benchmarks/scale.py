@@ -141,11 +141,12 @@ def _take_turns(
     *,
     stacks: bool = False,
 ) -> None:
-    """One round: a recording by each peer, until it has failed."""
-    for peer, runs in seen.items():
-        if peer.name + what not in row.missing:
-            with row.trying(peer, settings, what):
-                runs.append(Recording(peer, python, pid, rate_hz, settings.seconds).finish(stacks=stacks))
+    """One round of recordings."""
+
+    def measure(peer: Peer, runs: list[Run]) -> None:
+        runs.append(Recording(peer, python, pid, rate_hz, settings.seconds).finish(stacks=stacks))
+
+    row.take_turns(seen, measure, settings, what)
 
 
 def _figures(peer: Peer, seen: Seen, others: Sequence[Peer], settings: Settings) -> list[str]:
