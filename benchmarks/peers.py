@@ -213,14 +213,14 @@ class Austin:
         self._command = [str(self._program)]
         for tree in chroots():
             libraries = tree / "usr/lib/x86_64-linux-gnu"
-            if not self._runs():
+            if not self.version():
                 self._command = [str(libraries / LOADER), "--library-path", str(libraries), str(self._program)]
 
     def missing(self, interpreter: Interpreter) -> str:
         """It reads the program's files under their names in the program, and knows versions up to 3.14."""
         if interpreter.chroot is not None or interpreter.minor > (3, 14):
             return "it finds no Python in a chroot" if interpreter.chroot else "it knows no 3.15"
-        return "" if self._runs() else "it does not run here"
+        return "" if self.version() else "it does not run here (it needs glibc 2.38, or a chroot that has it)"
 
     def version(self) -> str:
         """As it says."""
@@ -251,12 +251,6 @@ class Austin:
             mojo2austin = program("austin", "mojo2austin")
             subprocess.run([str(mojo2austin), str(output), file.name], check=True, capture_output=True)
             return file.read()
-
-    def _runs(self) -> bool:
-        try:
-            return subprocess.run([*self._command, "--version"], check=False, capture_output=True).returncode == 0
-        except OSError:
-            return False
 
 
 class Tachyon:
@@ -312,8 +306,12 @@ def _of_places(parts: list[str]) -> Stack:
 
 
 def _first_line(*command: str | Path) -> str:
-    run = subprocess.run([str(part) for part in command], check=False, capture_output=True, text=True)
-    return (run.stdout or run.stderr).strip().partition("\n")[0]
+    """What a program says, or nothing where it does not run."""
+    try:
+        run = subprocess.run([str(part) for part in command], check=False, capture_output=True, text=True)
+    except OSError:
+        return ""
+    return run.stdout.strip().partition("\n")[0] if run.returncode == 0 else ""
 
 
 @cache
