@@ -135,6 +135,22 @@ def test_an_exec_while_code_is_read(replaced: Target, point: str) -> None:
     book.close()
 
 
+def test_a_program_that_has_come_back(replaced: Target) -> None:
+    """GIVEN a program that became another and then itself again, of which the book was not told, WHEN its code is
+    needed THEN that is read from the process as it is now."""
+    book = CodeBook()
+    book.map_of(Process(replaced.pid))
+    for _ in range(2):
+        _replace(replaced)
+    book.map_of(Process(replaced.pid), within_s=60.0)
+    (first,) = (module for module in book.modules.values() if module.path.startswith("/"))
+    assert not first.problems
+    assert first.file
+    assert first.table
+    assert first.table.covers(first.file.symbols(("of_first",))["of_first"])
+    book.close()
+
+
 def test_tables_that_no_process_uses(replaced: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     """GIVEN more tables than may be idle WHEN a process has ended THEN those are dropped that no other process has run,
     and come back with the next one that runs them."""

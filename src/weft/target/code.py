@@ -102,7 +102,8 @@ class CodeBook:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._numbers: dict[object, CodeModule] = {}
-        self._places: dict[int, dict[tuple[str, int, int], _Place | None]] = {}  # by pid
+        # By pid, with the program that they are of: after an exec, their memory is no longer there.
+        self._places: dict[int, tuple[Sequence[bytes], dict[tuple[str, int, int], _Place | None]]] = {}
         # By pid, modules that it has run. Native code may hold on to their tables, even when they have been unloaded.
         self._used: dict[int, set[int]] = {}
         self._table_bytes = 0
@@ -166,7 +167,9 @@ class CodeBook:
                     module.jit.close()
 
     def _look(self, target: Target, program: Sequence[bytes]) -> list[_Place]:
-        before = self._places.get(target.pid, {})
+        ran, before = self._places.get(target.pid, (program, {}))
+        if ran != program:
+            before = {}
         now: dict[tuple[str, int, int], _Place | None] = {}
         mappings = target.maps()
         vdso = [Module((mapping,)) for mapping in mappings if mapping.path == _VDSO]
@@ -175,7 +178,7 @@ class CodeBook:
             if code:
                 key = (module.path, module.start, module.mappings[0].inode)
                 now[key] = before[key] if key in before else self._place(target, program, module, code)
-        self._places[target.pid] = now
+        self._places[target.pid] = program, now
         places = [place for place in now.values() if place]
         self._used.setdefault(target.pid, set()).update(place.module.number for place in places)
         known = {mapping for place in places for mapping in place.code}
