@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
@@ -111,7 +111,7 @@ class _Builder(CaptureBuilder):
                 self._modules[one.module] = len(self._modules) + 1
                 self.writer.add_module(self._modules[one.module], one.module, None)
             self.writer.add_native_frame(number, self._modules[one.module], number, one.flags & SEAM)
-        self.writer.add_functions(number, [replace(one, flags=one.flags & ~SEAM, module="")])
+        self.writer.add_functions(number, [one._replace(flags=one.flags & ~SEAM, module="")])
 
 
 def costs(seen: Iterable[Seen], key: Callable[[Frame], Key] = by_function) -> dict[Key, tuple[float, float]]:

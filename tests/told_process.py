@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from unittest import mock
 
@@ -50,7 +49,7 @@ def tell_process(pid: int, folder: Path) -> Path:
     process = Process(pid)
     runtime = wait_for_runtime(process)
     lines = [f"layout {name} {number}" for name, number in runtime.layout.numbers().items() if number != ABSENT]
-    lines += [f"address {name} {number}" for name, number in asdict(runtime.addresses).items()]
+    lines += [f"address {name} {number}" for name, number in runtime.addresses._asdict().items()]
     code = _ToldCode(folder)
     with mock.patch.object(target_code._native, "CodeMap", lambda: code):
         book = CodeBook()

@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import IO
 
 
@@ -30,6 +29,8 @@ def keep(kind: str, name: str, data: bytes) -> None:
 @contextmanager
 def keeping(kind: str, name: str) -> Iterator[IO[bytes]]:
     """Give a file to write to, which is kept under this name if the block ends without an error. OSError."""
+    from tempfile import NamedTemporaryFile  # what is kept already is read without it
+
     path = cache_path(kind, name)
     path.parent.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile(prefix=f"{name}.", dir=path.parent, delete=False) as part:

@@ -304,7 +304,7 @@ class _Reader:
                 case _native.WOVEN_NATIVE, [module, address, proof, by_frame_pointer]:
                     inner, *outer = code.functions(module, address)
                     flags = native_flags(proof, by_frame_pointer=by_frame_pointer)
-                    seam = replace(inner, flags=inner.flags | flags)
+                    seam = inner._replace(flags=inner.flags | flags)
                     yield from (DumpedFrame(frame, address=address) for frame in (seam, *outer))
                 case _, [loss]:
                     yield DumpedFrame(marker(loss, native=True))

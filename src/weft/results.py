@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
@@ -127,7 +127,7 @@ class Results:
         self._view = view
         self.capture = open_recording(self.path)
         try:
-            self.everything = Profile.from_capture(self.capture, replace(view, idle=True))
+            self.everything = Profile.from_capture(self.capture, view._replace(idle=True))
             self.account = Account.from_capture(self.capture)
         except BaseException:
             self.close()

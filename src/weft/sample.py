@@ -5,8 +5,8 @@ The C++ side (native/sampler/batch.h) has the same values; tests hold the two to
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum, IntFlag
+from typing import NamedTuple
 
 
 class State(IntEnum):
@@ -62,8 +62,7 @@ SEAM = FrameFlag.PROVEN | FrameFlag.COUNTED | FrameFlag.OPEN
 HIDDEN = FrameFlag.MACHINERY | SEAM  # unless all frames are asked for
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     """One frame, symbolized. Lines and columns count from 1; 0 means that there is none.
 
     `file` is the source, or for native code whose source is not known, and for the kernel, the module.

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
+from typing import NamedTuple
 
 from weft import __version__, _native
 from weft.capabilities import SYS_ADMIN, drop_capabilities
@@ -47,8 +48,7 @@ _TABLES_TIME = 0.1  # seconds of CPU time for unwind tables before the first sam
 _MAX_BATCHES_BEHIND = 8  # batches written in one go before anything else is looked at
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(NamedTuple):
     """How to record."""
 
     rate_hz: int = 99
@@ -61,8 +61,7 @@ class Options:
     give_up_privileges: bool = False  # for good: what weft does not need, once it records by collector bpf
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(NamedTuple):
     """How a recording stands."""
 
     elapsed_s: float
@@ -306,6 +305,14 @@ class _Recording:
         self._code.check()
 
     def _symbolize(self) -> None:
+        if self.recorder.native_frames or self.recorder.kernel_frames:
+            self._name_functions()
+        for source in self._sources.read():
+            self._capture.add_source(source.file, source.text, source.problem)
+        self._warnings += self.allocations.warnings
+        self.book.close()
+
+    def _name_functions(self) -> None:
         from weft.symbolize.recording import Symbolizer, symbolize_kernel  # the first sample does not wait for it
 
         symbolizer = Symbolizer(self.book)
@@ -316,10 +323,7 @@ class _Recording:
                     self._sources.name(function.file, None)
         for frame_id, functions in symbolize_kernel(self.recorder.kernel_frames):
             self._capture.add_functions(frame_id, functions)
-        for source in self._sources.read():
-            self._capture.add_source(source.file, source.text, source.problem)
-        self._warnings = symbolizer.warnings + self.allocations.warnings
-        self.book.close()
+        self._warnings += symbolizer.warnings
 
     def _tell(self, symbols: tuple[int, int] | None = None) -> None:
         """Tell how it stands."""
@@ -390,8 +394,7 @@ class _Interrupts:
                 os.kill(self._forward_to, number)
 
 
-@dataclass(frozen=True, slots=True)
-class _Chosen:
+class _Chosen(NamedTuple):
     """A collector that can run."""
 
     collector: Collector

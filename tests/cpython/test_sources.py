@@ -77,7 +77,7 @@ def test_dwarf_where_no_table_fits(start_target: StartTarget, monkeypatch: pytes
     again = find_runtime(pid)
     assert first.layout_source == "DWARF"
     assert again.layout_source == "DWARF, kept"
-    assert again == replace(first, layout_source="DWARF, kept")
+    assert again == first._replace(layout_source="DWARF, kept")
     (kept,) = cache.iterdir()
     for damaged in (
         "{",

@@ -7,7 +7,6 @@ import sqlite3
 import zlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -154,8 +153,8 @@ class Capture:
         if not functions:
             functions = (Frame(FrameKind.NATIVE, f"{address:#x}", "", 0),)
         # The innermost is what runs there, and the seam if it is one.
-        *outer, inner = (replace(each, file=each.file or module_path, module=module_path) for each in functions)
-        return *outer, replace(inner, flags=inner.flags | flags)
+        *outer, inner = (each._replace(file=each.file or module_path, module=module_path) for each in functions)
+        return *outer, inner._replace(flags=inner.flags | flags)
 
     def _kernel(
         self, number: int, functions: Sequence[Frame], module: int | None, path: str | None, address: int | None
@@ -164,7 +163,7 @@ class Capture:
             raise self.damaged(f"frame {number} has no place")
         if address is not None and not functions:
             functions = (Frame(FrameKind.KERNEL, f"{address % (1 << 64):#x}", KERNEL, 0),)
-        return tuple(replace(each, module=each.file) for each in functions)
+        return tuple(each._replace(module=each.file) for each in functions)
 
     def stacks(self, after: int = 0) -> Iterator[tuple[int, int, int]]:
         """All stacks with ids above `after` as (id, parent, frame), each after its parent; not the empty one, 0."""

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(NamedTuple):
     """One process of the recording; `parent` is a Process.id, None for the first and for those attached to."""
 
     id: int
@@ -21,8 +20,7 @@ class Process:
     exit_status: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Thread:
+class Thread(NamedTuple):
     """One thread of the recording; `process` is a Process.id."""
 
     id: int
@@ -33,8 +31,7 @@ class Thread:
     end_ns: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Mapping:
+class Mapping(NamedTuple):
     """A file mapped into a process; addresses are unsigned."""
 
     process: int
@@ -46,8 +43,7 @@ class Mapping:
     seen_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a native frame lies: at an address in a module, by its number in Capture.modules(); None: in the kernel."""
 
     frame: int
@@ -55,8 +51,7 @@ class Place:
     address: int
 
 
-@dataclass(frozen=True, slots=True)
-class Runs:
+class Runs(NamedTuple):
     """Runs of one thread in the order of time, as columns of equal length; docs/capture.md tells what they mean."""
 
     at_ns: array[int]
@@ -66,8 +61,7 @@ class Runs:
     stack: array[int]
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(NamedTuple):
     """The runs of one thread in a stretch of time, added up by stack and state; columns of equal length."""
 
     start_ns: int  # when the first run began
@@ -77,8 +71,7 @@ class Slice:
     ticks: array[int]
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(NamedTuple):
     """A run that has not ended: it lasts from since_ns to the capture's written_ns."""
 
     thread: int
@@ -87,7 +80,7 @@ class Standing:
     since_ns: int
 
 
-class GilWait(NamedTuple):  # there are many
+class GilWait(NamedTuple):
     """A thread, in a stack, waited for the GIL while another held it, in another stack.
 
     `waiter` and `holder` are Thread.ids, stacks are ids of Capture.stacks(). holder 0: it is not known who held it;
@@ -101,8 +94,7 @@ class GilWait(NamedTuple):  # there are many
     weight_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """The text of a file that frames name, as it was when the recording ended; None: it could not be had.
 
     `problem` says why not, or what speaks against the text; "" if nothing does.
@@ -113,7 +105,7 @@ class Source:
     problem: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)  # `count` is a method of tuples
 class Loss:
     """Samples that are incomplete, degraded or missing; weight_ns is the time that the missing ones stood for."""
 

@@ -6,7 +6,6 @@ import math
 import os
 import re
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -136,6 +135,8 @@ def record(
             _print_report(result, view)
         _tell_written(path, result, f" (weft report {path} shows {'them' if output else 'more'})")
         return _status(result)
+    import tempfile  # with what it brings, a thirtieth of the start
+
     _check_writable(path)
     scratch = Path(tempfile.mkdtemp(prefix="weft-")) / "recording.weft"
     result = _record(scratch, pid, command, options)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from weft.collect.bpf.allocator import AllocatorProbes
 from weft.collect.sampler import Event, EventKind
 from weft.errors import CollectorError, TargetError
+
+if TYPE_CHECKING:
+    from weft.collect.bpf.allocator import AllocatorProbes
 
 _PATIENCE = 1.0  # seconds in which a process that has begun is looked at again and again, until its libc is mapped
 

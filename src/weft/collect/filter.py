@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import pwd
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from weft import _native
 from weft.errors import CollectorError
@@ -13,8 +13,7 @@ from weft.errors import CollectorError
 _MOUNTS = Path("/proc/self/mounts")
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(NamedTuple):
     """What a process must be, in all that is given.
 
     cgroup: it is in this one, or below it: a path as /proc/PID/cgroup has it, or its folder below /sys/fs/cgroup.

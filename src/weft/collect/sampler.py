@@ -5,16 +5,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from weft import _native
-from weft.collect.bpf.allocator import AllocatorProbes
-from weft.collect.bpf.collector import KernelCollector
 from weft.collect.choose import Collector, check_bpf
 from weft.collect.filter import Filter
 from weft.cpython.locate import Runtime
 from weft.errors import CollectorError, PermissionDeniedError, TargetExitedError
 from weft.target.process import Process
+
+if TYPE_CHECKING:
+    from weft.collect.bpf.allocator import AllocatorProbes
+    from weft.collect.bpf.collector import KernelCollector
 
 BYTES_A_SAMPLE = _native.BPF_BYTES_A_SAMPLE  # mode alloc: on average, by chance
 
@@ -87,16 +89,16 @@ class Sampler:
         self._lock = threading.Lock()  # maps of code are told by several threads
         # Of mode alloc, all that was asked for, sampled or not; known then, too.
         self.allocations: dict[str, int] = {}
-        self._kernel = (
-            KernelCollector(
+        self._kernel: KernelCollector | None = None
+        if collector is Collector.BPF:
+            from weft.collect.bpf.collector import KernelCollector  # the others do not wait for it
+
+            self._kernel = KernelCollector(
                 rate_hz,
                 switches=mode is Mode.WALL,
                 allocations=mode is Mode.ALLOC,
                 follow_processes=subprocesses,
             )
-            if collector is Collector.BPF
-            else None
-        )
         try:
             self._native = _native.Sampler(
                 rate_hz,

@@ -11,8 +11,7 @@ import stat
 import tokenize
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from weft.capture import MAX_SOURCE_BYTES, Source
 from weft.target.opening import NotAFileError, open_file_within
@@ -23,8 +22,7 @@ _MAX_PROCESSES: Final = 64  # whose folders are kept open
 _FOLDER: Final = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(NamedTuple):
     """Where a process finds files, and as whom. The folders stay open after its end."""
 
     root: int

@@ -30,5 +30,5 @@ def cached_layout(build_id: str, version: int) -> Source | None:
 
 def keep_layout(build_id: str, source: Source) -> None:
     """Keep a layout for a build. Where the cache cannot be written, the layout is derived again the next time."""
-    kept = {"layout": asdict(source.layout), "runtime": asdict(source.runtime) if source.runtime else None}
+    kept = {"layout": asdict(source.layout), "runtime": source.runtime._asdict() if source.runtime else None}
     cache.keep(_KIND, f"{build_id}.json", json.dumps(kept).encode())

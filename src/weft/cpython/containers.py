@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from weft.cpython.layout import Layout, RuntimeAddresses, Version
 from weft.cpython.object_layout import object_layout
@@ -33,8 +33,7 @@ _modules_at: dict[Layout, int] = {}
 _MAX_LAYOUTS = 1 << 10  # for which that is remembered: a hostile program may have any number
 
 
-@dataclass(frozen=True, slots=True)
-class Type:
+class Type(NamedTuple):
     """The type of an object."""
 
     address: int

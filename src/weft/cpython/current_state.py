@@ -8,7 +8,7 @@ tells (glibc's dtv, sysdeps/x86_64/nptl/tls.h).
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from weft.cpython.layout import Layout
 from weft.errors import MemoryReadError
@@ -23,8 +23,7 @@ _MOST_MODULES = 1 << 16
 _MOST_STATIC = 1 << 16  # bytes below the thread pointer; glibc keeps some 2 KB free for what comes later
 
 
-@dataclass(frozen=True, slots=True)
-class _Variable:
+class _Variable(NamedTuple):
     """What a module's file tells of the variable."""
 
     inside: int  # bytes from the begin of the module's thread-local storage

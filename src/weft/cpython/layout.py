@@ -135,8 +135,7 @@ FIELDS = tuple(field.name for field in fields(Layout))
 _DERIVED = {"thread_size", "frame_size"}  # follow from the others
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RuntimeLayout:
+class RuntimeLayout(NamedTuple):
     """Where `_PyRuntime` (3.7 on) keeps the roots, in bytes from its start; None where it does not."""
 
     interpreters_head: int
@@ -144,8 +143,7 @@ class RuntimeLayout:
     gil: int | None = None  # ceval.gil, 3.7-3.11
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RuntimeAddresses:
+class RuntimeAddresses(NamedTuple):
     """Where one process keeps the roots; 0 where there is none (layout.h)."""
 
     interpreters_head: int
@@ -154,8 +152,7 @@ class RuntimeAddresses:
     current_state: int = 0  # from the thread pointer
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """A layout that was found, the one of `_PyRuntime`, and where they come from: "debug offsets", "DWARF" ..."""
 
     layout: Layout

@@ -13,7 +13,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from weft.cpython.check import NotReadyError, prove
 from weft.cpython.current_state import current_state_offset
@@ -42,8 +43,7 @@ _READY_PAUSE = 0.02
 _CONDITION_SIZE = 48  # bytes of a pthread_cond_t, the larger of the two, on 64-bit glibc and musl
 
 
-@dataclass(frozen=True, slots=True)
-class Runtime:
+class Runtime(NamedTuple):
     """CPython in a process: what it is, where its roots are, and the proven layout."""
 
     version: Version
@@ -57,8 +57,7 @@ class Runtime:
         return f"CPython {self.version}{free} ({self.layout_source})"
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Candidate(NamedTuple):
     """A module that may hold the runtime, and the addresses of the symbols that say so."""
 
     image: Image
@@ -173,7 +172,7 @@ def _prove_candidate(target: Target, candidate: _Candidate, mappings: list[Mappi
             else:
                 if version >= (3, 12):
                     offset = current_state_offset(target, candidate.image, layout, addresses.interpreters_head)
-                    addresses = replace(addresses, current_state=offset)
+                    addresses = addresses._replace(current_state=offset)
                 return Runtime(version, addresses, layout, source.name, candidate.image.module.path)
     raise failure or LayoutError(f"CPython {version} is there, but nothing in its memory looks like its interpreters")
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 from weft.cpython.cache import cached_layout, keep_layout
-from weft.cpython.dwarf import layout_from_dwarf
 from weft.cpython.layout import Source, Version
 from weft.cpython.tables import layouts_from_tables
 from weft.errors import LayoutError
@@ -26,6 +25,8 @@ def layouts(target: Target, image: Image, version: Version) -> Iterator[Source]:
         yield kept
     tables = layouts_from_tables(version)
     yield from (table for table in tables if table.in_range)
+    from weft.cpython.dwarf import layout_from_dwarf  # seldom needed, and it brings subprocess with it
+
     with ExitStack() as stack:
         for path in _dwarf_files(target, image, stack):
             try:

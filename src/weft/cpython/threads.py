@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from weft.cpython.containers import BoundedMemory, Objects
 from weft.cpython.layout import Layout, RuntimeAddresses
@@ -19,8 +19,7 @@ _PTHREAD_TID = (0x2D0, 0x30)
 _MAX_READS = 1 << 20  # for all names; a thread takes some tens
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadState:
+class ThreadState(NamedTuple):
     """One interpreter's record of a thread; `native_id` counts in the target's PID namespace, 0: not known."""
 
     address: int

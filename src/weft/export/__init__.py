@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Final
 
 from weft.errors import OutputError
@@ -61,9 +60,7 @@ def write(capture: Capture, name: str, path: Path | None, view: View = ACTIVE_VI
     check_mode(name, str(capture.meta.get("mode", "")))
     chunks = render(capture, name, view, terminal=terminal)
     if path is None:
-        for chunk in chunks:
-            sys.stdout.buffer.write(chunk)
-        sys.stdout.buffer.flush()
+        _write_out(chunks)
         return
     write_file(path, chunks)
 
@@ -107,6 +104,16 @@ def _render_html(capture: Capture, view: View) -> Iterator[bytes]:
     yield html.render(capture, view).encode()
 
 
+def _write_out(chunks: Iterable[bytes]) -> None:
+    try:
+        sys.stdout.buffer.writelines(chunks)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise  # whoever read it has enough of it
+    except OSError as error:
+        raise OutputError(f"cannot write to standard output: {error.strerror}") from error
+
+
 def write_file(path: Path, chunks: Iterable[bytes]) -> None:
     """Writes a file that appears whole or not at all; raises OutputError."""
     try:
@@ -120,6 +127,8 @@ def write_file(path: Path, chunks: Iterable[bytes]) -> None:
 
 
 def _replace_file(path: Path, chunks: Iterable[bytes]) -> None:
+    from tempfile import NamedTemporaryFile  # a recording that becomes a capture does without it
+
     with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:100]}.", delete=False) as file:
         try:
             file.writelines(chunks)

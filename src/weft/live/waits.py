@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import attrgetter
 
 from weft.capture import GilWait, Thread
@@ -111,7 +111,7 @@ class _Functions(dict[int, int]):
         frame = self._stacks.innermost(stack)
         number = 0
         if frame is not None:
-            function = replace(frame, line=0, end_line=0, column=0, end_column=0)
+            function = frame._replace(line=0, end_line=0, column=0, end_column=0)
             number = self._numbers.setdefault(function, len(self.frames))
             if number == len(self.frames):
                 self.frames.append(function)

@@ -7,7 +7,6 @@ import os
 import platform
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -109,4 +108,4 @@ class Watch:
     def _whole(self, number: int, functions: list[Frame]) -> tuple[Frame, ...]:
         """A frame's functions, the innermost with what weaving has told of the frame."""
         *outer, inner = functions
-        return *outer, replace(inner, flags=inner.flags | self._flags.get(number, FrameFlag(0)))
+        return *outer, inner._replace(flags=inner.flags | self._flags.get(number, FrameFlag(0)))

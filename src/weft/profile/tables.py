@@ -16,8 +16,7 @@ ACTIVE = (State.RUNNING, State.RUNNABLE, State.GIL)  # what is shown unless bloc
 _MOST_PERIODS = 4  # from one sample to the next; each claims one (native/sampler/pacing.cpp)
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(NamedTuple):
     """What of a recording is shown."""
 
     idle: bool = False  # the time in which threads were blocked, too, and not only the states of ACTIVE

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 _UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 
@@ -44,8 +43,7 @@ def size(count: int) -> str:
     return f"{count} B" if unit == "B" else f"{_digits(value)} {unit}"
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(NamedTuple):
     """What a recording's weights and ticks count."""
 
     name: str  # of weights, behind the names of columns

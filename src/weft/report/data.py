@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from weft.capture import Capture
@@ -16,7 +15,7 @@ from weft.sample import State
 
 def as_dict(capture: Capture, view: View) -> dict[str, Any]:
     """The report as data: everything, not only the top. Times are in ns; in mode alloc, weights are bytes."""
-    everything = Profile.from_capture(capture, replace(view, idle=True))
+    everything = Profile.from_capture(capture, view._replace(idle=True))
     profile = everything if view.idle else everything.active()
     states = by_state(everything)
     unit = profile.unit.name

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -43,7 +42,7 @@ def render(capture: Capture, view: View, *, terminal: bool) -> Iterator[bytes]:
 
 
 def _parts(capture: Capture, view: View, *, bars: bool) -> Iterator[RenderableType]:
-    everything = Profile.from_capture(capture, replace(view, idle=True))
+    everything = Profile.from_capture(capture, view._replace(idle=True))
     profile = everything if view.idle else everything.active()
     yield from _header(profile)
     if profile.weight_ns == 0:

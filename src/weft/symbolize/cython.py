@@ -11,7 +11,6 @@ import os
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from weft.sample import NO_FLAGS, Frame, FrameFlag, FrameKind
@@ -96,13 +95,13 @@ class CythonModule:
             # The body, inlined into its wrapper: one function, at the body's line.
             if found and told.kind is FrameKind.CYTHON and found[-1].function == told.function:
                 wrapper = found.pop()
-                told = told if told.line else replace(wrapper, flags=told.flags)
+                told = told if told.line else wrapper._replace(flags=told.flags)
             found.append(told)
         return found
 
     def _frame(self, frame: Frame) -> Frame:
         if _UTILITY.fullmatch(frame.function):
-            return replace(frame, flags=frame.flags | FrameFlag.MACHINERY)
+            return frame._replace(flags=frame.flags | FrameFlag.MACHINERY)
         decoded = decode(frame.function)
         if decoded is None:
             return frame

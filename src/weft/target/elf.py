@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from weft.target.opening import open_file
 
@@ -63,8 +62,7 @@ def build_id_of(notes: bytes) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """One section header; `address` is as linked, 0 if it is not loaded."""
 
     name: str
@@ -76,16 +74,14 @@ class Section:
     is_code: bool
 
 
-@dataclass(frozen=True, slots=True)
-class DebugLink:
+class DebugLink(NamedTuple):
     """What .gnu_debuglink tells of the file with the debug information."""
 
     name: str
     checksum: int  # CRC-32 of its bytes
 
 
-@dataclass(frozen=True, slots=True)
-class SharedLink:
+class SharedLink(NamedTuple):
     """What .gnu_debugaltlink tells of the file into which dwz has moved what several debug files share."""
 
     path: str  # absolute, or from the folder of the file that has the link

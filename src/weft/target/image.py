@@ -7,7 +7,7 @@ Source of the forms: the System V ABI (gABI), elf.h, and the GNU hash section as
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from weft.errors import MemoryReadError
 from weft.target.elf import MAX_HEADERS, SYMBOL, ElfError, build_id_of, check_header
@@ -22,8 +22,7 @@ _PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")  # type, flags, offset, vaddr, padd
 _MAX_SYMBOL_CHAIN = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """One program header; `address` is as linked."""
 
     type: int

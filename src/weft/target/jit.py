@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from weft import _native
 from weft.errors import MemoryReadError
@@ -30,8 +30,7 @@ _TAIL = 4096  # bytes by which an object is known again: its section headers are
 _Key = tuple[int, int, bytes]  # address, size, tail
 
 
-@dataclass(frozen=True, slots=True)
-class JitObject:
+class JitObject(NamedTuple):
     """What one object tells, by addresses in the process."""
 
     code: tuple[tuple[int, int], ...]  # [begin, end)

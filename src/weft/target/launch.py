@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,8 +28,10 @@ class Launched:
 
     def __init__(self, command: Sequence[str]) -> None:
         self._command = list(command)
+        from shutil import which  # which -p does without
+
         # A mistyped command is told before anything is made for it, or an old capture replaced.
-        if shutil.which(self._command[0]) is None:
+        if which(self._command[0]) is None:
             is_there = "/" in self._command[0] and Path(self._command[0]).exists()
             raise self._error(errno.EACCES if is_there else errno.ENOENT)
         release_read, self._release = os.pipe()

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
 _DELETED = " (deleted)"
 _MOST_BYTES = 64 << 20  # Linux's 65,530 mappings with paths of 1,000 bytes; what is behind is left out
 
 
-@dataclass(frozen=True, slots=True)
-class Mapping:
+class Mapping(NamedTuple):
     """One line of /proc/PID/maps: addresses [start, end) in bytes; `path` is "" for anonymous memory."""
 
     start: int
@@ -40,8 +39,7 @@ class Mapping:
         return self.inode != 0 and self.path.startswith("/")
 
 
-@dataclass(frozen=True, slots=True)
-class Module:
+class Module(NamedTuple):
     """The mappings of one file, in order of address. One file loaded twice is two modules."""
 
     mappings: tuple[Mapping, ...]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 from weft.errors import NoSuchProcessError, PermissionDeniedError, TargetError, TargetExitedError
 from weft.target.elf import ElfFile
@@ -21,8 +21,7 @@ _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # of ours: they say not
 _MOST_TEXT = 1 << 20  # bytes of a file of the kernel's that is read whole
 
 
-@dataclass(frozen=True, slots=True)
-class Thread:
+class Thread(NamedTuple):
     """A thread: its id as weft sees it, and its name as the kernel has it (at most 15 bytes)."""
 
     tid: int
