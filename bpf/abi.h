@@ -146,8 +146,7 @@ struct weft_process {
     // Anchors are pointers that activations keep, in registers or on the stack: the registers that functions preserve are told of
     // each activation, and of the stack what the walk reads.
     uint16_t anchors_are_values;
-    uint16_t native;    // native stacks are wanted
-    uint16_t switches;  // and those of threads that leave their CPU
+    uint32_t switches;  // stacks of threads that leave their CPU are wanted, too
     uint32_t eval_loops;
     uint32_t sampled;  // 0: it is not
     uint32_t follows;  // its children are sampled, too; of the others: some have such children

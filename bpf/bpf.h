@@ -25,6 +25,13 @@
 
 #ifdef __bpf__
 #define RELOCATED __attribute__((preserve_access_index))
+// Whether native stacks are wanted. The loader knows, and writes it into this instruction, so that the verifier does not follow
+// what is not wanted.
+INLINE int wants_native(void) {
+    uint64_t told;
+    asm("%0 = native_wanted ll" : "=r"(told));
+    return told != 0;
+}
 static void* (*const map_lookup)(void* map, const void* key) = (void*)1;
 static long (*const map_update)(void* map, const void* key, const void* value, uint64_t flags) = (void*)2;
 static uint64_t (*const ktime_ns)(void) = (void*)5;
@@ -43,6 +50,7 @@ static uint64_t (*const probe_cookie)(void* context) = (void*)174;
 static long (*const loop)(uint32_t most, void* step, void* context, uint64_t flags) = (void*)181;
 #else
 #define RELOCATED
+static int wants_native(void);
 static void* map_lookup(void* map, const void* key);
 static long map_update(void* map, const void* key, const void* value, uint64_t flags);
 static uint64_t ktime_ns(void);

@@ -475,7 +475,7 @@ INLINE void no_native(struct walk* walk) {
 }
 
 INLINE void walk_native(struct walk* walk) {
-    if (!walk->process->native) {
+    if (!wants_native()) {
         no_native(walk);
         return;
     }

@@ -68,11 +68,10 @@ weft_python python_of(const PythonPlace& place) {
 
 }  // namespace
 
-weft_process kernel_process(const CodeMap& code, const PythonPlace* place, bool native, bool switches) {
+weft_process kernel_process(const CodeMap& code, const PythonPlace* place, bool switches) {
     weft_process process{};
     process.sampled = 1;
     process.switches = switches ? 1 : 0;
-    process.native = native ? 1 : 0;
     for (const CodeMap::Mapped& mapped : code.mapped()) {
         if (process.mappings < WEFT_MAPPINGS) {
             process.mapping[process.mappings++] = {mapped.begin, mapped.end, mapped.bias, mapped.table->number(), 0};

@@ -9,6 +9,6 @@ namespace weft {
 
 // `place`: where its Python is; null: it has none. `native`: native stacks are wanted; `switches`: those of threads
 // that leave their CPU, too.
-weft_process kernel_process(const CodeMap& code, const PythonPlace* place, bool native, bool switches);
+weft_process kernel_process(const CodeMap& code, const PythonPlace* place, bool switches);
 
 }  // namespace weft

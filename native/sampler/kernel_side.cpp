@@ -50,10 +50,9 @@ bool KernelSide::tell(pid_t pid, weft_process& process) {
     return change(BPF_MAP_UPDATE_ELEM, maps_.processes, static_cast<std::uint32_t>(pid), &process);
 }
 
-void KernelSide::sample_others(bool native, bool switches) {
+void KernelSide::sample_others(bool switches) {
     weft_process process{};
     process.sampled = 1;
-    process.native = native ? 1 : 0;
     process.switches = switches ? 1 : 0;
     process.told_ns = others_since_ns_ = monotonic_ns();
     change(BPF_MAP_UPDATE_ELEM, maps_.others, 0, &process);

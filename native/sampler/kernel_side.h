@@ -41,7 +41,7 @@ class KernelSide {
     // has no room for it.
     bool tell(pid_t pid, weft_process& process);
     // All that it is not told of are sampled from now on, too.
-    void sample_others(bool native, bool switches);
+    void sample_others(bool switches);
     // Children of processes that it is told of are sampled before it is told of them, if these say so.
     void follow_children();
     void ignore(pid_t pid);  // takes no samples of it

@@ -17,8 +17,7 @@ void Sampler::tell_kernel(SampledProcess& process, pid_t pid) {
     if (!kernel_side_ || process.launching) {
         return;
     }
-    weft_process told =
-        kernel_process(process.code, process.python ? &process.place : nullptr, options_.native, tells_switches());
+    weft_process told = kernel_process(process.code, process.python ? &process.place : nullptr, tells_switches());
     told.follows = options_.follow_processes ? 1 : 0;
     if (!kernel_side_->tell(pid, told)) {
         process.losses.add(Loss::kNoRoom, 1, 0);

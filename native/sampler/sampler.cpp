@@ -95,7 +95,7 @@ Sampler::Sampler(const SamplerOptions& options)
         throw std::runtime_error("another recording runs in this process");
     }
     if (options_.machine) {
-        kernel_side_->sample_others(options_.native, tells_switches());
+        kernel_side_->sample_others(tells_switches());
     } else if (kernel_side_ && options_.follow_processes) {
         kernel_side_->follow_children();
     }

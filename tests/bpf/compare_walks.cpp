@@ -97,7 +97,7 @@ class Comparison {
         : memory_(pid),
           code_(told.code),
           layout_(told.place.layout),
-          process_(kernel_process(told.code, &told.place, true, false)),
+          process_(kernel_process(told.code, &told.place, false)),
           python_(told.place.layout, told.place.addresses, next_code_),
           own_weaver_(told.place.layout),
           kernels_weaver_(told.place.layout) {
@@ -156,7 +156,7 @@ class Comparison {
     std::uint32_t next_code_ = 1;
     PythonTarget python_;
     PythonThread thread_;
-    HostKernel kernel_;
+    HostKernel kernel_{true};
     Weaver own_weaver_;
     Weaver kernels_weaver_;
     PythonStack own_stack_;

@@ -23,6 +23,10 @@ static long current_name(void* to, uint32_t size) {
     return 0;
 }
 
+#ifndef OWN_WANTS_NATIVE
+static int wants_native(void) { return 0; }
+#endif
+
 #ifndef OWN_RANDOM_NUMBERS
 static uint32_t random_number(void) { return 0; }
 #endif

@@ -3,6 +3,7 @@
 
 #include "weft.bpf.c"
 
+#define OWN_WANTS_NATIVE
 #include "helpers.h"
 
 enum { PROCESS = 1000, THREAD = 1001 };
@@ -14,6 +15,8 @@ static struct rule_cache cache;
 static struct told_codes told_before;
 static struct task_struct task;
 static struct pt_regs user;
+
+static int wants_native(void) { return host->native; }
 
 static void* map_lookup(void* map, const void* key) {
     const uint32_t number = *(const uint32_t*)key;

@@ -13,6 +13,7 @@ struct weft_host {
     // The table of a number; null: there is none.
     struct weft_table* (*table)(void* self, uint32_t number);
     void* self;
+    int native;  // native stacks are wanted
     // Values of maps, whole.
     struct weft_process* process;
     uint32_t* pages;

@@ -17,7 +17,7 @@ namespace weft {
 
 class HostKernel {
    public:
-    HostKernel() : pages_(WEFT_PAGES), rows_(WEFT_ROWS), rules_(WEFT_RULES) {
+    explicit HostKernel(bool native) : pages_(WEFT_PAGES), rows_(WEFT_ROWS), rules_(WEFT_RULES) {
         host_.read = [](void* self, std::uint64_t address, void* to, std::uint32_t size) {
             return static_cast<HostKernel*>(self)->memory_->read(address, to, size) == ReadResult::kOk ? 0 : -1;
         };
@@ -27,6 +27,7 @@ class HostKernel {
             return found == tables.end() ? nullptr : &found->second;
         };
         host_.self = this;
+        host_.native = native ? 1 : 0;
         host_.process = &process_;
         host_.pages = pages_.data();
         host_.rows = rows_.data();

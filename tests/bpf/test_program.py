@@ -88,6 +88,17 @@ SECTION("perf_event") int program(void* context) {
 char gpl[] SECTION("license") = "GPL";
 """
 
+OUT_OF_BOUNDS_WHERE_WANTED = """
+#include "bpf.h"
+MAP(told_map, uint64_t);
+SECTION("perf_event") int program(void* context) {
+    const uint32_t zero = 0;
+    uint64_t* told = map_lookup(&told_map, &zero);
+    return wants_native() && told ? told[1] : 0;
+}
+char gpl[] SECTION("license") = "GPL";
+"""
+
 DOES_NOTHING = """
 #include "bpf.h"
 SECTION("perf_event") int program(void* context) { return 0; }
@@ -190,6 +201,16 @@ def test_functions_and_maps(compiled: Compile) -> None:
     assert (called, looped, other) == ((2 + 5) * 3, sum(range(4)) + 4 * 5, 77)
     with pytest.raises(KeyError):
         program.load(ProgramKind.PERF_EVENT, "perf_event", {"told_map": maps["told_map"]})
+
+
+@root_only
+def test_what_is_not_wanted(compiled: Compile) -> None:
+    """GIVEN a program that must not be run where native stacks are wanted THEN the verifier follows it only there."""
+    program = Object(compiled(OUT_OF_BOUNDS_WHERE_WANTED))
+    values: dict[str, Map | int] = {"told_map": Map(MapKind.ARRAY, 4, 8, 1)}
+    program.load(ProgramKind.PERF_EVENT, "perf_event", values | {"native_wanted": 0}).close()
+    with pytest.raises(CollectorError, match="invalid access to map value"):
+        program.load(ProgramKind.PERF_EVENT, "perf_event", values | {"native_wanted": 1})
 
 
 @root_only

@@ -110,10 +110,10 @@ void check_code(Bytes code) {
 // The frames that the kernel's walk tells are the unwinder's; it tells all of them, or leaves the stack to the unwinder.
 void check_kernel(Words& words, CodeMap& map, const RegisterSet& registers, const NativeStack& own,
                   bool all_registers) {
-    static HostKernel kernel;
+    static HostKernel kernel(true);
     static KernelSample sample;
     static NativeStack told;
-    weft_process process = kernel_process(map, nullptr, true, false);
+    weft_process process = kernel_process(map, nullptr, false);
     if (all_registers) {
         process.anchors_are_values = 1;
         process.eval_loops = 1;  // of each frame, then

@@ -254,9 +254,9 @@ void read_all(Memory& memory, const Runtime& runtime, CodeTable& codes, FrameWal
     PythonStack stack;
     codes.begin_sample();
     threads.states.resize(std::min(threads.states.size(), kWalks));
-    static HostKernel kernel;
+    static HostKernel kernel(false);
     const PythonPlace place{runtime.layout(), runtime.addresses()};
-    kernel.tell(kernel_process({}, &place, false, false), {});
+    kernel.tell(kernel_process({}, &place, false), {});
     for (const ThreadState& state : threads.states) {
         limited.begin(memory);
         walker.walk(limited, limited, state, codes, stack);

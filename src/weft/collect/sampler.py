@@ -95,9 +95,10 @@ class Sampler:
 
             self._kernel = KernelCollector(
                 rate_hz,
+                native=native,
                 switches=mode is Mode.WALL,
                 allocations=mode is Mode.ALLOC,
-                follow_processes=subprocesses,
+                follow_processes=subprocesses or machine is not None,
             )
         try:
             self._native = _native.Sampler(

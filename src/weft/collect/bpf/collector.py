@@ -33,7 +33,7 @@ _LEAST_RING, _MOST_RING = 8 << 20, 64 << 20
 _RING_FOR_A_TICK = 4096  # for a second's ticks of all CPUs
 _RING_FOR_ALLOCATIONS = 16 << 20  # which no rate bounds
 # Of 34 KB each. Room that the kernel looks for when it is needed may not be found: in one piece, and without waiting.
-_PROCESSES = 1024
+_PROCESSES, _FEW_PROCESSES = 1024, 16
 _IGNORED = 16384  # of those that were not used for longest, it is asked again whether they are
 _THREADS = 65536
 # On each CPU so many clocks, with periods of their own, that each ticks at about this rate. They tick together as if
@@ -47,28 +47,36 @@ _TRACEPOINTS = ("sched_switch", "sched_waking")
 class KernelCollector:
     """Takes samples of the processes that it is told of, from start() to close(). CollectorError.
 
-    switches: also of threads that leave their CPU. allocations: only of threads that ask for memory, at `probes`.
-    follow_processes: their children will be probed, too.
+    native: with their native stacks. switches: also of threads that leave their CPU. allocations: only of threads that
+    ask for memory, at `probes`. follow_processes: processes that begin later are sampled, too.
     """
 
     def __init__(
-        self, rate_hz: int, *, switches: bool = True, allocations: bool = False, follow_processes: bool = False
+        self,
+        rate_hz: int,
+        *,
+        native: bool = True,
+        switches: bool = True,
+        allocations: bool = False,
+        follow_processes: bool = False,
     ) -> None:
         program = Object(_native.BPF_OBJECT)
         cpus = possible_cpus()
         cache = program.size_of("rule_cache")
         walks = cpus * (_native.BPF_PLACES if allocations else 1)  # at one time
+        tables, pages, rows, rules = KernelTables.ROOM if native else (1, 1, 1, 1)
+        processes = _PROCESSES if follow_processes else _FEW_PROCESSES
         ring_bytes = _RING_FOR_ALLOCATIONS if allocations else _ring_bytes(rate_hz * (os.cpu_count() or 1))
         try:
             self._maps = {
-                "processes": Map(MapKind.HASH, 4, program.size_of("weft_process"), _PROCESSES),
+                "processes": Map(MapKind.HASH, 4, program.size_of("weft_process"), processes),
                 "ignored": Map(MapKind.LRU_HASH, 4, 1, _IGNORED),
                 "others": Map(MapKind.ARRAY, 4, program.size_of("weft_process"), 1),
                 "name_space": Map(MapKind.ARRAY, 4, 4, 1),
-                "tables": Map(MapKind.HASH, 4, program.size_of("weft_table"), KernelTables.MOST),
-                "pages": Map(MapKind.ARRAY, 4, _native.BPF_PAGES * 4, 1, MMAPABLE),
-                "rows": Map(MapKind.ARRAY, 4, _native.BPF_ROWS * 4, 1, MMAPABLE),
-                "rules": Map(MapKind.ARRAY, 4, _native.BPF_RULES * program.size_of("weft_rule"), 1, MMAPABLE),
+                "tables": Map(MapKind.HASH, 4, program.size_of("weft_table"), tables),
+                "pages": Map(MapKind.ARRAY, 4, pages * 4, 1, MMAPABLE),
+                "rows": Map(MapKind.ARRAY, 4, rows * 4, 1, MMAPABLE),
+                "rules": Map(MapKind.ARRAY, 4, rules * program.size_of("weft_rule"), 1, MMAPABLE),
                 "scratches": Map(MapKind.ARRAY, 4, program.size_of("scratch"), walks),
                 "caches": Map(MapKind.ARRAY, 4, cache, walks),
                 "codes": Map(MapKind.ARRAY, 4, program.size_of("told_codes"), 1),
@@ -91,7 +99,7 @@ class KernelCollector:
             kinds["kprobe/allocation"] = ProgramKind.LINKED_PROBES if linked else ProgramKind.PROBE
         else:
             kinds["perf_event"] = ProgramKind.PERF_EVENT
-        self._programs = self._load(program, kinds)
+        self._programs = self._load(program, kinds, native=native)
         self._at_tracepoints = {name: self._programs[section] for name, section in at_tracepoints.items()}
         self._clocks: list[list[File]] = []  # by CPU
         self.probes: AllocatorProbes | None = None
@@ -115,10 +123,11 @@ class KernelCollector:
             clocks=[[clock.descriptor for clock in clocks] for clocks in self._clocks],
         )
 
-    def _load(self, program: Object, kinds: Mapping[str, ProgramKind]) -> dict[str, File]:
+    def _load(self, program: Object, kinds: Mapping[str, ProgramKind], *, native: bool) -> dict[str, File]:
         """Load programs by their sections, side by side: the kernel's verifier takes 30 ms for each that walks."""
+        values: dict[str, Map | int] = {**self._maps, "native_wanted": int(native)}
         with ThreadPoolExecutor() as pool:
-            loading = {section: pool.submit(program.load, kind, section, self._maps) for section, kind in kinds.items()}
+            loading = {section: pool.submit(program.load, kind, section, values) for section, kind in kinds.items()}
         return {section: loaded.result() for section, loaded in loading.items()}
 
     def _open_clocks(self, rate_hz: int, on_tick: File) -> list[list[File]]:

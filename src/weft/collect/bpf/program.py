@@ -61,16 +61,21 @@ class Object:
         """Return the size of one of its structs, in bytes. KeyError."""
         return btf.size_of(self._btf, struct_name)
 
-    def load(self, kind: kernel.ProgramKind, section: str, maps: Mapping[str, kernel.Map]) -> kernel.File:
-        """Load the program of a section, with these maps. CollectorError."""
-        functions = self._link(section, maps)
+    def load(
+        self,
+        kind: kernel.ProgramKind,
+        section: str,
+        values: Mapping[str, kernel.Map | int],
+    ) -> kernel.File:
+        """Load the program of a section, with the maps and numbers (below 2**31) that it names. CollectorError."""
+        functions = self._link(section, values)
         infos = [self._info(number, functions) for number in range(3)]
         sizes = [records.size for records in self._told]
         types = kernel.load_btf(self._btf)
         code = b"".join(function.code for function in functions)
         return kernel.load_program(kind, code, types, infos, sizes)
 
-    def _link(self, section: str, maps: Mapping[str, kernel.Map]) -> list[_Function]:
+    def _link(self, section: str, values: Mapping[str, kernel.Map | int]) -> list[_Function]:
         """The program's own function, then those that it comes to; the kernel wants no others."""
         found: dict[tuple[str, int], _Function] = {}
 
@@ -84,7 +89,7 @@ class Object:
         function_at(section, 0)
         while done < len(found):
             function = list(found.values())[done]
-            for offset, begin in self._references(function, maps):
+            for offset, begin in self._references(function, values):
                 function.references.append((offset, function_at(_TEXT, begin)))
             done += 1
         at = 0
@@ -96,8 +101,8 @@ class Object:
                 _refer(function, offset, referred)
         return list(found.values())
 
-    def _references(self, function: _Function, maps: Mapping[str, kernel.Map]) -> list[tuple[int, int]]:
-        """Fill in the maps; return where functions of .text are referred to, and where they begin."""
+    def _references(self, function: _Function, values: Mapping[str, kernel.Map | int]) -> list[tuple[int, int]]:
+        """Fill in values; return where functions of .text are referred to, and where they begin."""
         references = []
         relocations = self._relocations.get(function.section, {})
         at = 0
@@ -105,15 +110,16 @@ class Object:
             opcode, registers, offset, immediate = _INSTRUCTION.unpack_from(function.code, at)
             symbol = relocations.get(function.begin + at)
             if symbol is not None:
-                name, section, value = self._symbols[symbol]
+                name, section, place = self._symbols[symbol]
                 if opcode == _CALL:
                     # Of a symbol of the section, the immediate is the target's number, less one.
-                    references.append((at, value if name and name != section else (immediate + 1) * 8))
+                    references.append((at, place if name and name != section else (immediate + 1) * 8))
                 elif section == _TEXT:
-                    references.append((at, value + immediate))
+                    references.append((at, place + immediate))
                 else:
-                    registers = registers & 15 | _PSEUDO_MAP << 4
-                    _INSTRUCTION.pack_into(function.code, at, opcode, registers, offset, maps[name].descriptor)
+                    value = values[name]
+                    kind, number = (_PSEUDO_MAP, value.descriptor) if isinstance(value, kernel.Map) else (0, value)
+                    _INSTRUCTION.pack_into(function.code, at, opcode, registers & 15 | kind << 4, offset, number)
             elif opcode == _CALL and registers >> 4 == _PSEUDO_CALL:
                 references.append((at, function.begin + at + 8 + immediate * 8))
             at += 16 if opcode == _LOAD_WIDE else 8
