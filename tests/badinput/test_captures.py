@@ -109,6 +109,15 @@ def test_a_pipe_that_is_closed(capture: Path) -> None:
     assert (run.stdout, run.stderr) == ("{", "")
 
 
+@pytest.mark.parametrize("arguments", [["report"], ["report", "--json"], ["report", "-f", "pprof"], ["diff"]])
+def test_a_full_disk(capture: Path, arguments: list[str]) -> None:
+    """GIVEN output that goes to a file on a disk that is full THEN a line says so, and the exit status is 1."""
+    captures = [capture] * (2 if arguments == ["diff"] else 1)
+    with Path("/dev/full").open("wb") as full:
+        run = run_weft(*arguments, *captures, capture_output=False, stdout=full, stderr=subprocess.PIPE)
+    assert (run.returncode, run.stderr) == (1, "weft: cannot write to standard output: No space left on device\n")
+
+
 def test_json_of_a_good_one(capture: Path) -> None:
     """Else none of the above could fail."""
     run = run_weft("report", "--json", capture)

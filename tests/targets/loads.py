@@ -33,7 +33,7 @@ sys.stdout.flush()
 sys.stdin.readline()
 for _ in range(ROUNDS):
     step(0)
-time.sleep(1)  # in which what was met last can be looked at
+time.sleep(2)  # in which what was met last can be looked at
 sys.stdout.write(json.dumps({"done": True}) + "\n")
 sys.stdout.flush()
 sys.stdin.read()

@@ -14,7 +14,7 @@ from weft_command import LIMIT_S, until
 from woven_calls import has_gap
 from zig import compile_with_zig
 
-from weft import Collector, Mode, Options, Progress, record_process
+from weft import Capture, Collector, Mode, Options, Progress, record_process
 from weft.sample import Frame, FrameKind
 
 DEPTH, ROUNDS = 12, 8
@@ -49,7 +49,8 @@ def interleaving(frames: tuple[Frame, ...]) -> list[str]:
 def test_sampled_at_once(
     python: Interpreter, start_target: StartTarget, libraries: Path, tmp_path: Path, collector: Collector
 ) -> None:
-    """GIVEN stacks through libraries, one more of which is loaded each 3 ms of CPU THEN they are whole, in order."""
+    """GIVEN stacks through libraries, one more of which is loaded each 3 ms of CPU THEN they are whole, in order, and
+    the capture has all that was mapped."""
     target = start_target(python, "loads.py", libraries, DEPTH, ROUNDS)
     path = tmp_path / "loads.weft"
 
@@ -67,6 +68,9 @@ def test_sampled_at_once(
         legal = [part for depth in range(DEPTH + 1) for part in ("step", str(depth))]
         assert has_gap(sampled.frames) or seen == legal[: len(seen)], seen
         deepest = max(deepest, len(seen))
+    with Capture(path) as capture:
+        mapped = {Path(mapping.path).name for mapping in capture.mappings()}
+    assert {f"load-{number}-{number % DEPTH}.so" for number in range(DEPTH * ROUNDS)} <= mapped
     account = account_of(path)
     print(f"{python.name}, {collector.value}: {account['native_truncated']} cut, {losses_of(path)}")
     assert deepest == 2 * DEPTH + 1

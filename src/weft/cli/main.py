@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
@@ -65,15 +66,17 @@ def main() -> NoReturn:
     """Run the command line. An error that a user can do something about is one line on stderr, and exit status 1."""
     # What modules and recordings are made of lives on: to look for garbage among it took a tenth of the start.
     gc.set_threshold(50_000)
-    status = _run()
-    for stream in filter(None, (sys.stdout, sys.stderr)):
-        try:
-            stream.flush()
-        except BrokenPipeError:
-            status = 1  # whoever read our output has enough of it
-        except OSError as error:
-            click.echo(f"weft: cannot write to {stream.name}: {error.strerror}", err=True)
-            status = 1
+    try:
+        status = _run()
+        if sys.stdout:  # else it was closed before weft began
+            sys.stdout.flush()
+    except BrokenPipeError:
+        status = 1  # whoever reads our output has enough of it
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        click.echo(f"weft: cannot write to standard output: {error.strerror}", err=True)
+        status = 1
     # Not sys.exit(): to take all modules apart takes another tenth. What has to be put in order has been, by `with`.
     os._exit(status)
 
@@ -93,8 +96,6 @@ def _run() -> int:
     except WeftError as error:
         click.echo(f"weft: {error}", err=True)
         return getattr(error, "exit_status", 1)
-    except BrokenPipeError:
-        return 1
     return status if isinstance(status, int) else 0
 
 

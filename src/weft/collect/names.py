@@ -6,7 +6,7 @@ import time
 
 from weft.cpython.locate import Runtime
 from weft.cpython.objects import ObjectError
-from weft.cpython.threads import named_tids, thread_names
+from weft.cpython.threads import Marks, named_tids, thread_names
 from weft.errors import MemoryReadError, TargetError
 from weft.target.process import Process
 
@@ -20,6 +20,7 @@ class ThreadNames:
 
     def __init__(self) -> None:
         self._unnamed: dict[int, int] = {}  # tid -> the recording's number of the thread
+        self._without: Marks = {}
         self._next_look = 0.0
         self._pause = _PERIOD
 
@@ -50,7 +51,8 @@ class ThreadNames:
             return {}
         now = time.monotonic()
         try:
-            names = named_tids(process.memory, thread_names(process.memory, runtime), process.namespace_ids())
+            told = thread_names(process.memory, runtime, self._without)
+            names = named_tids(process.memory, told, process.namespace_ids()) if told else {}
         except (MemoryReadError, ObjectError, TargetError):
             names = {}  # the program runs on while its threads are listed: the next look may do better
         took = time.monotonic() - now

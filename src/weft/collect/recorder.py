@@ -31,6 +31,7 @@ class _Recorded:
     runtime: Runtime | None = None
     codes: dict[int, Code] = field(default_factory=dict)
     losses: dict[str, tuple[int, int]] = field(default_factory=dict)
+    maps_mark: int | None = None  # of when it was last looked at
     modules: set[tuple[str, int]] = field(default_factory=set)
     names: ThreadNames = field(default_factory=ThreadNames)
 
@@ -110,6 +111,10 @@ class Recorder:
 
     def _add_mappings(self, process: int, recorded: _Recorded, seen_ns: int) -> None:
         target = Process(recorded.pid)
+        mark = target.maps_mark()
+        if mark == recorded.maps_mark:
+            return
+        recorded.maps_mark = mark
         for module in modules(target.maps()):
             if (module.path, module.start) in recorded.modules:
                 continue

@@ -247,6 +247,11 @@ class Objects:
             data = self.memory.read(start + at * words * 8, step * words * 8)
             yield from struct.iter_unpack(f"<{words}Q", data)
 
+    def mark_of(self, dictionary: int) -> tuple[int, ...]:
+        """Return numbers that are others once a dict has got another key: how many it has and had, and its table."""
+        words = tuple(self.field(dictionary, index) for index in range(4))
+        return words if self.version < (3, 0) else (*words, self._keys(words[2])[1])
+
     def lookup(self, dictionary: int, key: str) -> int:
         """Return the value of a name in a dict; 0 if it has none."""
         for at, value in self.dict_items(dictionary):

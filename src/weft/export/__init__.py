@@ -60,7 +60,8 @@ def write(capture: Capture, name: str, path: Path | None, view: View = ACTIVE_VI
     check_mode(name, str(capture.meta.get("mode", "")))
     chunks = render(capture, name, view, terminal=terminal)
     if path is None:
-        _write_out(chunks)
+        sys.stdout.buffer.writelines(chunks)
+        sys.stdout.buffer.flush()
         return
     write_file(path, chunks)
 
@@ -102,16 +103,6 @@ def _render_html(capture: Capture, view: View) -> Iterator[bytes]:
     from weft.report import html
 
     yield html.render(capture, view).encode()
-
-
-def _write_out(chunks: Iterable[bytes]) -> None:
-    try:
-        sys.stdout.buffer.writelines(chunks)
-        sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        raise  # whoever read it has enough of it
-    except OSError as error:
-        raise OutputError(f"cannot write to standard output: {error.strerror}") from error
 
 
 def write_file(path: Path, chunks: Iterable[bytes]) -> None:

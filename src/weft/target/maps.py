@@ -95,11 +95,16 @@ def parse_maps(text: str) -> list[Mapping]:
 
 def read_maps(pid: int) -> list[Mapping]:
     """Return the mappings of a process. OSError where the kernel refuses or the process has gone."""
-    with Path(f"/proc/{pid}/maps").open("rb") as file:
-        text = file.read(_MOST_BYTES)
+    text = read_maps_text(pid)
     if len(text) == _MOST_BYTES:
         text = text[: text.rfind(b"\n") + 1]
     return list(_parsed(text.decode("utf-8", "surrogateescape")))
+
+
+def read_maps_text(pid: int) -> bytes:
+    """Return /proc/PID/maps, as far as it is read. OSError where the kernel refuses or the process has gone."""
+    with Path(f"/proc/{pid}/maps").open("rb") as file:
+        return file.read(_MOST_BYTES)
 
 
 @lru_cache(maxsize=1)  # a recording looks at the same ones again and again
