@@ -31,7 +31,7 @@ class _Recorded:
     runtime: Runtime | None = None
     codes: dict[int, Code] = field(default_factory=dict)
     losses: dict[str, tuple[int, int]] = field(default_factory=dict)
-    maps_mark: int | None = None  # of when it was last looked at
+    maps_mark: int | None = None  # of when all that was mapped was written
     modules: set[tuple[str, int]] = field(default_factory=set)
     names: ThreadNames = field(default_factory=ThreadNames)
 
@@ -114,7 +114,6 @@ class Recorder:
         mark = target.maps_mark()
         if mark == recorded.maps_mark:
             return
-        recorded.maps_mark = mark
         for module in modules(target.maps()):
             if (module.path, module.start) in recorded.modules:
                 continue
@@ -127,6 +126,7 @@ class Recorder:
                 self._capture.add_mapping(
                     process, mapping.start, mapping.end, mapping.offset, mapping.path, build_id, seen_ns
                 )
+        recorded.maps_mark = mark
 
     def _begin(self, event: Event) -> None:
         match event.kind:
