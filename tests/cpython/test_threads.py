@@ -45,11 +45,11 @@ def test_threading_that_is_imported_late(interpreter: Interpreter, start_target:
     process = Process(target.ready["pid"])
     runtime = find_runtime(process)
     memory = containers.BoundedMemory(process.memory, 1 << 40)
-    without: Marks = {}
+    without_threading: Marks = {}
 
     def look() -> tuple[list[str], int]:
         left = memory.reads_left
-        return list(thread_names(memory, runtime, without).values()), left - memory.reads_left
+        return list(thread_names(memory, runtime, without_threading).values()), left - memory.reads_left
 
     def imports(module: str) -> bool:
         assert target.process.stdin

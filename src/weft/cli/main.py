@@ -73,7 +73,7 @@ def main() -> NoReturn:
     except BrokenPipeError:
         status = 1  # whoever reads our output has enough of it
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         click.echo(f"weft: cannot write to standard output: {error.strerror}", err=True)
         status = 1

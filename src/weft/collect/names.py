@@ -20,7 +20,7 @@ class ThreadNames:
 
     def __init__(self) -> None:
         self._unnamed: dict[int, int] = {}  # tid -> the recording's number of the thread
-        self._without: Marks = {}
+        self._without_threading: Marks = {}
         self._next_look = 0.0
         self._pause = _PERIOD
 
@@ -51,7 +51,7 @@ class ThreadNames:
             return {}
         now = time.monotonic()
         try:
-            told = thread_names(process.memory, runtime, self._without)
+            told = thread_names(process.memory, runtime, self._without_threading)
             names = named_tids(process.memory, told, process.namespace_ids()) if told else {}
         except (MemoryReadError, ObjectError, TargetError):
             names = {}  # the program runs on while its threads are listed: the next look may do better

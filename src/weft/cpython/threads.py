@@ -70,26 +70,26 @@ def gil_ranges(memory: Memory, layout: Layout, addresses: RuntimeAddresses, inte
 Marks = dict[int, tuple[int, ...]]  # interpreter -> mark_of() its sys.modules
 
 
-def thread_names(memory: Memory, runtime: Runtime, without: Marks | None = None) -> dict[int, str]:
+def thread_names(memory: Memory, runtime: Runtime, without_threading: Marks | None = None) -> dict[int, str]:
     """Return what `threading` calls the threads of all interpreters: pthread_self (Thread.ident) -> name.
 
     Threads that it does not know are not in it. MemoryReadError or ObjectError if the list cannot be read: the program
-    runs on meanwhile. without: of interpreters that had not imported it, kept from call to call: until they import
-    something nothing is looked for.
+    runs on meanwhile. without_threading: interpreters that had not imported it, kept from call to call: until they
+    import something, nothing is looked for in them.
     """
     objects = Objects(BoundedMemory(memory, _MAX_READS), runtime.layout, runtime.addresses)
     names: dict[int, str] = {}
     for interpreter in objects.interpreters():
         modules = objects.modules(interpreter)
         mark = objects.mark_of(modules)
-        if without is not None and without.get(interpreter) == mark:
+        if without_threading is not None and without_threading.get(interpreter) == mark:
             continue
         module = objects.lookup(modules, "threading")
         if module:
             active = objects.lookup(objects.field(module), "_active")
             names |= _names(objects, active)
-        elif without is not None:
-            without[interpreter] = mark
+        elif without_threading is not None:
+            without_threading[interpreter] = mark
     return names
 
 

@@ -28,7 +28,7 @@ class Launched:
 
     def __init__(self, command: Sequence[str]) -> None:
         self._command = list(command)
-        from shutil import which  # which -p does without
+        from shutil import which  # where nothing is launched, it is not loaded
 
         # A mistyped command is told before anything is made for it, or an old capture replaced.
         if which(self._command[0]) is None:

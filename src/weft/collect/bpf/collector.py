@@ -33,7 +33,8 @@ _LEAST_RING, _MOST_RING = 8 << 20, 64 << 20
 _RING_FOR_A_TICK = 4096  # for a second's ticks of all CPUs
 _RING_FOR_ALLOCATIONS = 16 << 20  # which no rate bounds
 # Of 34 KB each. Room that the kernel looks for when it is needed may not be found: in one piece, and without waiting.
-_PROCESSES, _FEW_PROCESSES = 1024, 16
+_PROCESSES = 1024
+_FEW_PROCESSES = 16  # where none but those that are told of now will be sampled
 _IGNORED = 16384  # of those that were not used for longest, it is asked again whether they are
 _THREADS = 65536
 # On each CPU so many clocks, with periods of their own, that each ticks at about this rate. They tick together as if
@@ -64,7 +65,8 @@ class KernelCollector:
         cpus = possible_cpus()
         cache = program.size_of("rule_cache")
         walks = cpus * (_native.BPF_PLACES if allocations else 1)  # at one time
-        tables, pages, rows, rules = KernelTables.ROOM if native else (1, 1, 1, 1)
+        # As large as the programs take them for (bpf/abi.h); those without native stacks never look there.
+        pages, rows, rules = (_native.BPF_PAGES, _native.BPF_ROWS, _native.BPF_RULES) if native else (1, 1, 1)
         processes = _PROCESSES if follow_processes else _FEW_PROCESSES
         ring_bytes = _RING_FOR_ALLOCATIONS if allocations else _ring_bytes(rate_hz * (os.cpu_count() or 1))
         try:
@@ -73,7 +75,7 @@ class KernelCollector:
                 "ignored": Map(MapKind.LRU_HASH, 4, 1, _IGNORED),
                 "others": Map(MapKind.ARRAY, 4, program.size_of("weft_process"), 1),
                 "name_space": Map(MapKind.ARRAY, 4, 4, 1),
-                "tables": Map(MapKind.HASH, 4, program.size_of("weft_table"), tables),
+                "tables": Map(MapKind.HASH, 4, program.size_of("weft_table"), KernelTables.MOST),
                 "pages": Map(MapKind.ARRAY, 4, pages * 4, 1, MMAPABLE),
                 "rows": Map(MapKind.ARRAY, 4, rows * 4, 1, MMAPABLE),
                 "rules": Map(MapKind.ARRAY, 4, rules * program.size_of("weft_rule"), 1, MMAPABLE),
