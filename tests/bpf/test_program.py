@@ -205,8 +205,8 @@ def test_functions_and_maps(compiled: Compile) -> None:
 
 @root_only
 def test_what_is_not_wanted(compiled: Compile) -> None:
-    """GIVEN code that is wrong, and run only where native stacks are wanted THEN the verifier refuses it there, and does
-    not follow it elsewhere."""
+    """GIVEN code that is wrong, and run only where native stacks are wanted THEN the verifier refuses it, and does
+    not follow it where they are not."""
     program = Object(compiled(OUT_OF_BOUNDS_WHERE_WANTED))
     values: dict[str, Map | int] = {"told_map": Map(MapKind.ARRAY, 4, 8, 1)}
     program.load(ProgramKind.PERF_EVENT, "perf_event", values | {"native_wanted": 0}).close()
