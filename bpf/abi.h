@@ -253,6 +253,9 @@ struct weft_allocations {
     uint64_t refused;    // calls that ask for more than there can be
 };
 
+// Bytes in the ring above which user mode is woken: a quarter of the least ring there is (collect/bpf/collector.py).
+#define WEFT_RING_FILLS (2 << 20)
+
 // The records of the ring, by their first word.
 enum weft_record {
     WEFT_TICK,        // a sample of a thread that runs

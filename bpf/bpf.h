@@ -44,6 +44,7 @@ static long (*const kernel_stack)(void* context, void* to, uint32_t size, uint64
 static long (*const read_user)(void* to, uint32_t size, uint64_t address) = (void*)112;
 static long (*const read_kernel)(void* to, uint32_t size, const void* address) = (void*)113;
 static long (*const ring_output)(void* map, void* data, uint64_t size, uint64_t flags) = (void*)130;
+static uint64_t (*const ring_query)(void* map, uint64_t what) = (void*)134;
 static struct task_struct* (*const current_task)(void) = (void*)158;
 static struct pt_regs* (*const task_registers)(struct task_struct* task) = (void*)175;
 static uint64_t (*const probe_cookie)(void* context) = (void*)174;
@@ -63,6 +64,7 @@ static long read_kernel(void* to, uint32_t size, const void* address);
 static long kernel_stack(void* context, void* to, uint32_t size, uint64_t flags);
 static long read_user(void* to, uint32_t size, uint64_t address);
 static long ring_output(void* map, void* data, uint64_t size, uint64_t flags);
+static uint64_t ring_query(void* map, uint64_t what);
 static struct task_struct* current_task(void);
 static struct pt_regs* task_registers(struct task_struct* task);
 static uint64_t probe_cookie(void* context);
@@ -70,6 +72,8 @@ static long loop(uint32_t most, void* step, void* context, uint64_t flags);
 #endif
 
 #define RING_NO_WAKEUP 1
+#define RING_FORCE_WAKEUP 2
+#define RING_AVAILABLE_DATA 0
 #define MAP_NO_EXIST 1
 
 #define PF_KTHREAD 0x00200000  // include/linux/sched.h

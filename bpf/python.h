@@ -177,6 +177,8 @@ INLINE void find_states(struct walk* walk) {
     loop(MOST_INTERPRETERS, interpreter_step, walk, 0);
 }
 
+INLINE int is_close_below(uint64_t address, uint64_t other) { return address < other && other - address < WINDOW; }
+
 // The offset in scratch->bytes of a frame's bytes; 0: they cannot be read.
 NOT_INLINE uint32_t frame_bytes(struct scratch* scratch, uint64_t address, uint32_t size) {
     const uint64_t into = address - scratch->block;
@@ -184,9 +186,9 @@ NOT_INLINE uint32_t frame_bytes(struct scratch* scratch, uint64_t address, uint3
         return scratch->block_at + (uint32_t)into;
     }
     // Up the stack of Python frames, to older ones, goes down in memory. What lies elsewhere (on the C stack, in a generator)
-    // is read alone. No other page is touched than the frame's own: that before the first one is not there, and to fail costs
-    // more than to read.
-    if (!scratch->block_size || (address < scratch->block && scratch->block - address < WINDOW)) {
+    // is read alone, unless the one before it lies close above: they are in the next chunk of that stack. No other page is touched than
+    // the frame's own: that before the first one is not there, and to fail costs more than to read.
+    if (!scratch->block_size || is_close_below(address, scratch->block) || is_close_below(address, scratch->alone)) {
         const uint32_t into_page = address & 4095;
         const uint32_t older = into_page < WINDOW - size ? into_page : WINDOW - size;
         const uint32_t at = add_piece(scratch, address - older, older + size);
@@ -197,6 +199,7 @@ NOT_INLINE uint32_t frame_bytes(struct scratch* scratch, uint64_t address, uint3
             return at + older;
         }
     }
+    scratch->alone = address;
     return add_stack_piece(scratch, address, size);
 }
 
@@ -278,6 +281,7 @@ static long state_step(uint32_t index, struct walk* walk) {
     scratch->state = state;
     scratch->block_size = 0;
     scratch->block = 0;
+    scratch->alone = 0;
     scratch->end = WEFT_END_DEPTH;
     uint64_t frame = told_word(scratch, at + python->thread_frame);
     if (python->cframe_frame != WEFT_ABSENT && frame) {

@@ -105,6 +105,7 @@ struct scratch {
     uint64_t milestone;  // a frame before it
     uint64_t cframe;
     uint64_t block;  // what frames are read from, as a piece that is told anyway
+    uint64_t alone;  // the last frame that was read alone
     uint32_t block_size;
     uint32_t block_at;
 
@@ -154,6 +155,13 @@ MAP(ring, struct weft_sample);
 // Eight of an array's bytes. To clang the address of a byte has no alignment, and it would load and store them one by one: what a
 // function returns has that of its type.
 INLINE uint64_t* word_in(uint8_t* bytes, uint32_t at) { return (uint64_t*)&bytes[at]; }
+
+// Tells a record. Nobody waits for one: user mode looks now and then, and is woken where too much lies in the ring. Nonzero: there is
+// no room.
+INLINE long tell(void* record, uint64_t size) {
+    const int fills = ring_query(&ring, RING_AVAILABLE_DATA) > WEFT_RING_FILLS;
+    return ring_output(&ring, record, size, fills ? RING_FORCE_WAKEUP : RING_NO_WAKEUP);
+}
 
 INLINE void count_lost(void) {
     const uint32_t zero = 0;

@@ -81,7 +81,7 @@ INLINE long tell_times(const struct weft_thread* thread, uint32_t record, uint32
     told.woken_ns = woken_ns;
     told.time_ns = thread->since_ns;
     told.times = thread->times;
-    const long failed = ring_output(&ring, &told, sizeof told, RING_NO_WAKEUP);
+    const long failed = tell(&told, sizeof told);
     if (failed) {
         count_lost();
     }

@@ -140,7 +140,7 @@ INLINE long tell_stacks(struct walk* walk, void* context) {
     sample->bytes = scratch->used;
     sample->walk_ns = ktime_ns() - sample->time_ns;
     const uint32_t used = scratch->used;
-    if (used > SCRATCH_BYTES || ring_output(&ring, sample, sizeof *sample + used, RING_NO_WAKEUP)) {
+    if (used > SCRATCH_BYTES || tell(sample, sizeof *sample + used)) {
         count_lost();
         return 1;
     }

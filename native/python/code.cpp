@@ -75,17 +75,18 @@ CodeTable::CodeTable(const Layout& layout, std::uint32_t& next_id)
     : layout_(layout), next_id_(next_id), identifier_(layout) {}
 
 const CodeTable::Entry* CodeTable::lookup(Memory& memory, Address address, Loss& loss) {
-    Seen& seen = seen_[address];
-    if (seen.sample != sample_) {
-        seen = {sample_, nullptr};
-        loss = look_up(memory, address, seen.entry);
+    Seen& known = seen(address);
+    if (known.address != address || known.sample != sample_) {
+        known = {};
+        const Entry* entry = nullptr;
+        loss = look_up(memory, address, entry);
         if (loss != Loss::kNone) {
-            seen_.erase(address);
             return nullptr;
         }
+        known = {address, sample_, entry};
     }
     loss = Loss::kNone;
-    return seen.entry;
+    return known.entry;
 }
 
 void CodeTable::learn() {

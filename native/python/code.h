@@ -2,6 +2,8 @@
 // interpreter frees them and uses their addresses, and those of their names, anew.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -72,14 +74,18 @@ class CodeTable {
     std::size_t size() const { return entries_.size(); }
     void clear() {
         entries_.clear();
-        seen_.clear();
+        seen_.fill({});
     }
 
    private:
     struct Seen {
-        std::uint64_t sample = 0;  // in which it was last identified
+        Address address = 0;
+        std::uint64_t sample = 0;  // in which it was identified
         const Entry* entry = nullptr;
     };
+    static constexpr std::size_t kSeen = 512;  // a power of two; of two that share a place, the last one is remembered
+
+    Seen& seen(Address address) { return seen_[(address >> 4 ^ address >> 13) & (kSeen - 1)]; }
 
     Loss look_up(Memory& memory, Address address, const Entry*& entry);
     std::uint64_t told_identity(Address address) const;
@@ -92,7 +98,7 @@ class CodeTable {
     CodeIdentifier identifier_;
     Address code_type_ = 0;                             // learned from the first code object
     std::unordered_map<std::uint64_t, Entry> entries_;  // by what identifies them, and their address
-    std::unordered_map<Address, Seen> seen_;
+    std::array<Seen, kSeen> seen_;
     std::vector<CodeDefinition> definitions_;
     std::uint64_t sample_ = 1;
     std::size_t defined_ = 0;  // bytes of definitions in this sample

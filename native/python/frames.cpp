@@ -189,7 +189,7 @@ Loss FrameWalker::read_thread(Memory& memory, const ThreadState& state, PythonSt
             return Loss::kBetween;  // an activation has linked its cframe, and not filled it
         }
     }
-    chunk_.begin = chunk_.end = chunk_.mapped_end = chunk_.previous = 0;
+    chunk_.begin = chunk_.end = chunk_.mapped_end = chunk_.previous = chunk_.held = 0;
     if (present(layout_.thread_chunk) && frame != 0) {
         const Address chunk = fields.pointer(layout_.thread_chunk);
         const Address top = fields.pointer(layout_.thread_chunk_top);
@@ -203,7 +203,7 @@ Loss FrameWalker::read_thread(Memory& memory, const ThreadState& state, PythonSt
 }
 
 Loss FrameWalker::load_chunk(Memory& memory, Address chunk, Address top) {
-    chunk_.begin = chunk_.end = chunk_.mapped_end = chunk_.previous = 0;
+    chunk_.begin = chunk_.end = chunk_.mapped_end = chunk_.previous = chunk_.held = 0;
     if (top <= chunk || top - chunk > kMaxChunk) {
         return Loss::kNotAFrame;
     }
@@ -213,15 +213,15 @@ Loss FrameWalker::load_chunk(Memory& memory, Address chunk, Address top) {
     if (std::byte last{}; whole > kLargeChunk && memory.read(top - 1, &last, 1) != ReadResult::kOk) {
         return Loss::kUnreadable;
     }
-    chunk_.bytes.resize(whole);
+    chunk_.bytes.resize(std::max(chunk_.bytes.size(), whole));
     if (const Loss loss = to_loss(memory.read(chunk, chunk_.bytes.data(), whole)); loss != Loss::kNone) {
         // What lies above its top has been popped all the same.
-        chunk_.bytes.clear();
         chunk_.begin = chunk;
         chunk_.end = top;
         chunk_.mapped_end = chunk + (size + kLeastChunk - 1) / kLeastChunk * kLeastChunk;
         return loss;
     }
+    chunk_.held = whole;
     const Fields fields(chunk_.bytes.data(), size, layout_.pointer_size);
     chunk_.previous = fields.pointer(layout_.chunk_previous);
     chunk_.begin = chunk;
@@ -256,7 +256,7 @@ Loss FrameWalker::read_frame(Memory& memory, Address address, RawFrame& frame) {
     const std::uint32_t size = std::min<std::uint32_t>(layout_.frame_size, kMaxFrameBytes);
     const auto inside = [&] { return address >= chunk_.begin && address < chunk_.end; };
     const std::byte* from = bytes.data();
-    if ((inside() || enter_chunk_of(memory, address)) && address - chunk_.begin + size <= chunk_.bytes.size()) {
+    if ((inside() || enter_chunk_of(memory, address)) && address - chunk_.begin + size <= chunk_.held) {
         from = chunk_.bytes.data() + (address - chunk_.begin);
     } else if (const Loss loss = to_loss(memory.read(address, bytes.data(), size)); loss != Loss::kNone) {
         return loss;

@@ -88,7 +88,8 @@ class FrameWalker {
         Address begin = 0;
         Address end = 0;  // of what is in use
         Address mapped_end = 0;
-        std::vector<std::byte> bytes;
+        std::size_t held = 0;          // of its bytes, from its begin on
+        std::vector<std::byte> bytes;  // has room for more
     };
 
     void visit(Memory& objects, Address address, const RawFrame& raw, CodeTable& codes, PythonStack& stack);

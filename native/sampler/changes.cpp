@@ -21,6 +21,8 @@ void Sampler::take_kernel_samples() {
     if (!sideband_->take(changes_)) {
         scan_all();
     }
+    look_soon_ =
+        options_.mode == Mode::kAlloc || (follows_others() && !changes_.empty());  // children are to be probed at once
     auto next = changes_.cbegin();
     kernel_side_->ring().take(end, [&](std::span<const std::byte> record) { take_record(record, next); });
     for (; next != changes_.end(); ++next) {
@@ -56,6 +58,7 @@ void Sampler::take_record(std::span<const std::byte> record, std::vector<Change>
         ++batch_.account.samples_dropped;
         return;
     }
+    look_soon_ = look_soon_ || kernel_sample_.leaves_to_read();
     if (kernel_sample_.head().record == WEFT_TICK) {
         kernel_side_->clocks().note_tick(kernel_sample_.head().cpu);
     }
@@ -77,6 +80,7 @@ void Sampler::take_end_of_unknown(const weft_return& told) {
 
 void Sampler::take_change(const Change& change) {
     SampledProcess* process = find_process(change.pid);
+    look_soon_ = look_soon_ || process != nullptr;
     const auto thread = by_tid_.find(change.tid);
     switch (change.kind) {
         case Change::Kind::kFork: take_fork(change, process); break;

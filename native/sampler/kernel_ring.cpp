@@ -8,13 +8,15 @@
 #include <cerrno>
 #include <system_error>
 
+#include "memory/fetch_ahead.h"
 #include "sampler/perf_event.h"
 
 namespace weft {
 
 namespace {
 
-constexpr std::uint64_t kHeader = 8;  // bytes before each record: its length, and where its pages begin
+constexpr std::uint64_t kHeader = 8;            // bytes before each record: its length, and where its pages begin
+constexpr std::uint64_t kMostAhead = 16 << 10;  // of the next record, which is taken to be as long as this one
 
 std::uint64_t length_of(std::uint32_t header) { return header & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT); }
 
@@ -48,12 +50,18 @@ void KernelRing::take(std::uint64_t end, const std::function<void(std::span<cons
             return;  // it is being written
         }
         const std::uint64_t length = length_of(header);
+        fetch_next(at + kHeader + length, std::min({end, at + 2 * (kHeader + length), at + length + kMostAhead}));
         if ((header & BPF_RINGBUF_DISCARD_BIT) == 0) {
             on_record(record_at(at + kHeader, length));
         }
         at += (kHeader + length + 7) & ~std::uint64_t{7};
         consumed.store(at, std::memory_order_release);
     }
+}
+
+void KernelRing::fetch_next(std::uint64_t from, std::uint64_t to) const {
+    const std::uint64_t begin = from & (size_ - 1);
+    fetch_ahead({ring() + begin, std::min(to - std::min(from, to), size_ - begin)});
 }
 
 std::byte* KernelRing::ring() const { return static_cast<std::byte*>(producer_) + page_size(); }

@@ -4,11 +4,14 @@
 #include <cstring>
 #include <utility>
 
+#include "memory/fetch_ahead.h"
+
 namespace weft {
 
 bool KernelSample::parse(std::span<const std::byte> record) {
     frames_.clear();
     pieces_.clear();
+    last_found_ = 0;
     codes_.clear();
     kernel_ = {};
     if (record.size() < sizeof head_) {
@@ -63,6 +66,10 @@ void KernelSample::forget_walk() {
     head_.python_end = WEFT_END_UNREADABLE;
 }
 
+bool KernelSample::leaves_to_read() const {
+    return met_unreadable() || std::ranges::any_of(codes_, &CodeIdentity::is_new);
+}
+
 RegisterSet KernelSample::registers() const {
     RegisterSet registers;
     for (std::size_t i = 0; i < kRegisters; ++i) {
@@ -107,11 +114,23 @@ KernelChain KernelSample::kernel() const {
 }
 
 std::span<const std::byte> KernelSample::at(Address address) const {
-    const auto after = std::ranges::upper_bound(pieces_, address, {}, &Piece::begin);
-    if (after == pieces_.begin()) {
-        return {};
+    const auto begins_behind = [&](std::size_t number) {
+        return number >= pieces_.size() || pieces_[number].begin > address;
+    };
+    if (begins_behind(last_found_) || !begins_behind(last_found_ + 1)) {
+        const auto after = std::ranges::upper_bound(pieces_, address, {}, &Piece::begin);
+        if (after == pieces_.begin()) {
+            return {};
+        }
+        const std::size_t found = static_cast<std::size_t>(after - pieces_.begin()) - 1;
+        // Older frames lie on in the same direction.
+        const std::size_t next = found + (found - last_found_);
+        if (next < pieces_.size() && (next == found + 1 || next + 1 == found)) {
+            fetch_ahead(pieces_[next].bytes);
+        }
+        last_found_ = found;
     }
-    const Piece& piece = *std::prev(after);
+    const Piece& piece = pieces_[last_found_];
     const Address into = address - piece.begin;
     return into < piece.bytes.size() ? piece.bytes.subspan(into) : std::span<const std::byte>();
 }

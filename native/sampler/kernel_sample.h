@@ -34,6 +34,9 @@ class KernelSample {
     bool native_is_done() const { return head_.native_end <= WEFT_END_DEPTH; }
     // Whether there was memory that the kernel could not read.
     bool met_unreadable() const { return head_.native_end > WEFT_END_DEPTH || head_.python_end == WEFT_END_UNREADABLE; }
+    // Whether more has to be read of the process, which goes on: what the walks could not read, or has to be looked up (code objects
+    // that are new have texts of any length).
+    bool leaves_to_read() const;
     void native(CodeMap& code, NativeStack& stack) const;
 
     KernelChain kernel() const;  // empty if the thread was in user mode
@@ -56,8 +59,9 @@ class KernelSample {
     };
 
     weft_sample head_{};
-    std::vector<Frame> frames_;  // innermost first
-    std::vector<Piece> pieces_;  // by their begin
+    std::vector<Frame> frames_;           // innermost first
+    std::vector<Piece> pieces_;           // by their begin
+    mutable std::size_t last_found_ = 0;  // in pieces_: frames that call each other lie beside each other
     std::vector<CodeIdentity> codes_;
     std::span<const std::byte> kernel_;
 };

@@ -133,7 +133,7 @@ bool Sampler::hides_kernel() const {
 // kernel_sample_, which is of this thread.
 void Sampler::take_kernel_sample(SampledThread& thread) {
     const weft_sample& head = kernel_sample_.head();
-    check_later(thread, monotonic_ns() + ring_pause_ns_);  // what has come since its sample is not known before that
+    check_later(thread, head.time_ns + kLookPause);  // what has come since its sample is not known before that
     if (!is_due(thread, head.time_ns)) {
         learn_codes(thread.process);
         return;

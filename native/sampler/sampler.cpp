@@ -1,6 +1,7 @@
 #include "sampler/sampler.h"
 
 #include <linux/capability.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -12,7 +13,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
+#include <cmath>
+#include <condition_variable>
 #include <csignal>
 #include <stdexcept>
 
@@ -20,14 +22,12 @@ namespace weft {
 
 namespace {
 
-constexpr std::uint64_t kPublishPeriod = 250'000'000;  // in which threads that others keep stopped are freed, too
-constexpr std::uint64_t kKernelPublishPeriod = 500'000'000;
-// The kernel's ring lasts for a second of stacks of 30 frames, and 40 ms of those of 900, up to 16,000 ticks a second; less beyond
-// (collect/bpf/collector.py).
-constexpr std::uint64_t kRingPause = 10'000'000;
-constexpr std::uint64_t kSlowRingPause = 50'000'000;
+constexpr std::uint64_t kPublishPeriod = 800'000'000;  // so that what is written is never older than a second
+constexpr std::uint64_t kFreePeriod = 250'000'000;     // in which threads that others keep stopped are freed
+constexpr std::uint64_t kSoonPause = 10'000'000;
+constexpr std::uint64_t kSlowSoonPause = 50'000'000;
 constexpr double kSlowHz = 250;
-constexpr std::size_t kMaxBatches = 120;  // half a minute or more that the recorder may be behind
+constexpr std::size_t kMaxBatches = 40;  // half a minute or more that the recorder may be behind
 constexpr std::size_t kFewBatches = 4;
 constexpr int kMaxEvents = 64;
 constexpr int kNice = -10;
@@ -39,18 +39,22 @@ constexpr std::uint64_t kFirstLooks = 1'000'000'000;  // ns, in which threads th
 std::atomic<int> g_wakeup{-1};
 thread_local bool t_is_sampler = false;
 
+void add_one(int descriptor) {
+    const std::uint64_t one = 1;
+    static_cast<void>(!write(descriptor, &one, sizeof one));
+}
+
 void on_sigchld(int /*signal*/) {
     if (!t_is_sampler) {
         const int saved = errno;
-        const std::uint64_t one = 1;
-        static_cast<void>(!write(g_wakeup.load(), &one, sizeof one));
+        add_one(g_wakeup.load());
         errno = saved;
     }
 }
 
-void watch(int epoll, int descriptor, std::uint64_t tag) {
+void watch(int epoll, int descriptor, std::uint64_t tag, std::uint32_t how = 0) {
     epoll_event event{};
-    event.events = EPOLLIN;
+    event.events = EPOLLIN | how;
     event.data.u64 = tag;
     epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event);
 }
@@ -66,6 +70,8 @@ void give_up_admin() {
     }
 }
 
+int to_ms(std::uint64_t ns) { return static_cast<int>(ns / 1'000'000); }
+
 void drain(int descriptor) {
     std::uint64_t count = 0;
     static_cast<void>(!read(descriptor, &count, sizeof count));
@@ -76,14 +82,15 @@ void drain(int descriptor) {
 Sampler::Sampler(const SamplerOptions& options)
     : options_(options),
       period_ns_(static_cast<std::uint64_t>(1e9 / options.rate_hz)),
-      publish_period_ns_(options.kernel ? kKernelPublishPeriod : kPublishPeriod),
-      ring_pause_ns_(options.rate_hz > kSlowHz || options.mode != Mode::kCpu ? kRingPause : kSlowRingPause),
+      soon_pause_ns_(options.rate_hz > kSlowHz || options.mode != Mode::kCpu ? kSoonPause : kSlowSoonPause),
       random_(static_cast<std::minstd_rand::result_type>(monotonic_ns())),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      quiet_(epoll_create1(EPOLL_CLOEXEC)),
       timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
       wakeup_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      batches_ready_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE)),
       readers_([this](TickRing& ring, const Wake& wake) { on_ticks(ring, wake); }) {
-    if (!epoll_.valid() || !timer_.valid() || !wakeup_.valid()) {
+    if (!epoll_.valid() || !quiet_.valid() || !timer_.valid() || !wakeup_.valid() || !batches_ready_.valid()) {
         throw std::runtime_error("no file descriptor left for the sampler; raise the limit (ulimit -n)");
     }
     if (options_.kernel) {
@@ -98,6 +105,13 @@ Sampler::Sampler(const SamplerOptions& options)
         kernel_side_->sample_others(tells_switches());
     } else if (kernel_side_ && options_.follow_processes) {
         kernel_side_->follow_children();
+    }
+    if (kernel_side_) {
+        watch(epoll_.get(), options_.kernel->ring, kRingTag, EPOLLET);  // it always has something
+        watch(quiet_.get(), epoll_.get(), 0);
+        for (const int descriptor : follows_others() ? sideband_->descriptors() : std::vector<int>{}) {
+            watch(quiet_.get(), descriptor, 0, EPOLLET);
+        }
     }
     watch(epoll_.get(), timer_.get(), kTimerTag);
     watch(epoll_.get(), wakeup_.get(), kWakeupTag);
@@ -124,8 +138,7 @@ void Sampler::call(const Command& command) {
             done_signal.notify_one();
         });
     }
-    const std::uint64_t one = 1;
-    static_cast<void>(!write(wakeup_.get(), &one, sizeof one));
+    add_one(wakeup_.get());
     std::unique_lock lock(done_mutex);
     done_signal.wait(lock, [&] { return done; });
 }
@@ -167,10 +180,13 @@ void Sampler::set_code(std::uint32_t process, const CodeMap& code) {
 }
 
 bool Sampler::next_batch(double timeout_s, Batch& batch) {
-    std::unique_lock lock(mutex_);
-    if (!batches_ready_.wait_for(lock, std::chrono::duration<double>(timeout_s), [&] { return !batches_.empty(); })) {
+    pollfd ready{batches_ready_.get(), POLLIN, 0};
+    poll(&ready, 1, static_cast<int>(std::ceil(timeout_s * 1e3)));
+    const std::lock_guard lock(mutex_);
+    if (batches_.empty()) {
         return false;
     }
+    drain(batches_ready_.get());
     batch = std::move(batches_.front());
     batches_.pop_front();
     return true;
@@ -181,8 +197,7 @@ void Sampler::stop() {
         const std::lock_guard lock(mutex_);
         stopping_ = true;
     }
-    const std::uint64_t one = 1;
-    static_cast<void>(!write(wakeup_.get(), &one, sizeof one));
+    add_one(wakeup_.get());
     if (thread_.joinable()) {
         thread_.join();
         g_wakeup.store(-1);  // the next recording may begin, though Python has not let go of this one yet
@@ -220,7 +235,8 @@ void Sampler::run() {
     prctl(PR_SET_NAME, "weft-sampler");
 
     next_tick_ns_ = monotonic_ns();
-    next_publish_ns_ = next_tick_ns_ + publish_period_ns_;
+    next_publish_ns_ = next_tick_ns_ + kPublishPeriod;
+    next_free_ns_ = next_tick_ns_ + kFreePeriod;
     bool going = true;
     std::uint64_t admin_until_ns = kernel_side_ ? 0 : kNever;
     std::unique_lock turn(turn_);
@@ -232,11 +248,14 @@ void Sampler::run() {
         }
         run_commands();
         const std::uint64_t now_ns = monotonic_ns();
-        if (is_publishing_due(now_ns)) {
+        if (now_ns >= next_free_ns_) {
             take_stops();  // no thread may be held for ever because a SIGCHLD was lost
             free_unreported();
+            next_free_ns_ = now_ns + kFreePeriod;
+        }
+        if (is_publishing_due(now_ns)) {
             publish(false);
-            next_publish_ns_ = now_ns + publish_period_ns_;
+            next_publish_ns_ = now_ns + kPublishPeriod;
             urgent_ = false;
         }
         if (admin_until_ns == 0) {
@@ -264,8 +283,13 @@ void Sampler::wait(std::unique_lock<std::mutex>& turn) {
     sigfillset(&mask);
     sigdelset(&mask, SIGCHLD);
     turn.unlock();
-    const int count = epoll_pwait(epoll_.get(), events.data(), kMaxEvents,
-                                  kernel_side_ ? static_cast<int>(ring_pause_ns_ / 1'000'000) : -1, &mask);
+    const bool is_quiet = kernel_side_ && !look_soon_;
+    epoll_event any{};
+    int count = is_quiet ? epoll_pwait(quiet_.get(), &any, 1, to_ms(kLookPause), &mask) : 0;
+    if (count >= 0) {
+        const int pause_ms = is_quiet ? 0 : kernel_side_ ? to_ms(soon_pause_ns_) : -1;
+        count = epoll_pwait(epoll_.get(), events.data(), kMaxEvents, pause_ms, &mask);
+    }
     turn.lock();
     take_kernel_samples();
     sigchld_ = count < 0;  // EINTR
@@ -359,11 +383,9 @@ void Sampler::publish(bool finished) {
     account.sampler_cpu_ns = own_cpu_ns() + readers_.cpu_ns();
     Batch next;
     next.account = account;
-    {
-        const std::lock_guard lock(mutex_);
-        batches_.push_back(std::exchange(batch_, std::move(next)));
-    }
-    batches_ready_.notify_one();
+    const std::lock_guard lock(mutex_);
+    batches_.push_back(std::exchange(batch_, std::move(next)));
+    add_one(batches_ready_.get());
 }
 
 // What the thread's timeline has gathered since the last batch.

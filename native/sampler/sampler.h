@@ -17,7 +17,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -78,7 +77,7 @@ class Sampler {
     // Tells where the code of a process lies now, in place of what was told before.
     void set_code(std::uint32_t process, const CodeMap& code);
 
-    // Waits for the next batch; false if none came in time.
+    // Waits for the next batch; false if none came in time, or a signal did.
     bool next_batch(double timeout_s, Batch& batch);
 
     // Ends the sampling: what is left comes as the last batch. The targets are let go.
@@ -143,6 +142,7 @@ class Sampler {
     Look look_at(SampledThread& thread, const ThreadPosition& position, PythonStack& stack, const KernelSample* sample);
     static bool is_where_it_left(const SampledThread& thread, const KernelSample& sample);
     bool behind();
+    bool follows_others() const { return options_.machine || options_.follow_processes; }
     bool is_publishing_due(std::uint64_t now_ns);
 
     // changes.cpp
@@ -249,11 +249,11 @@ class Sampler {
     static constexpr std::uint64_t kTimerTag = 1ULL << 32;
     static constexpr std::uint64_t kWakeupTag = 2ULL << 32;
     static constexpr std::uint64_t kProcessTag = 4ULL << 32;
+    static constexpr std::uint64_t kRingTag = 8ULL << 32;
 
     std::mutex turn_;  // of what follows: held by who samples, the loop or a reader
     const SamplerOptions options_;
     const std::uint64_t period_ns_;
-    const std::uint64_t publish_period_ns_;
 
     std::map<std::uint32_t, std::unique_ptr<SampledProcess>> processes_;
     std::unordered_map<pid_t, SampledProcess*> by_pid_;
@@ -269,7 +269,10 @@ class Sampler {
     bool kernel_hidden_ = false;  // the thread of the last look was in the kernel, which did not tell where
     std::unique_ptr<KernelSide> kernel_side_;
     std::unique_ptr<Sideband> sideband_;  // with it
-    const std::uint64_t ring_pause_ns_;   // between looks at the kernel's rings
+    static constexpr std::uint64_t kLookPause =
+        100'000'000;                     // between looks at the kernel's ring, which wakes us where it fills sooner
+    const std::uint64_t soon_pause_ns_;  // the same while what it tells leaves something to be read, which may change
+    bool look_soon_ = true;              // it did, at the last look
     std::uint64_t ring_looks_ = 0;
     std::vector<Change> changes_;
     std::vector<pid_t> ended_;                                  // threads, by the last of these
@@ -301,17 +304,19 @@ class Sampler {
     std::minstd_rand random_;
     std::uint64_t next_tick_ns_ = 0;  // of the wall clock
     std::uint64_t deadline_ns_ = 0;   // the time that the timer is set to
+    std::uint64_t next_free_ns_ = 0;
     std::uint64_t next_publish_ns_ = 0;
     bool urgent_ = false;  // there is something to publish sooner
 
     Descriptor epoll_;
+    Descriptor quiet_;  // that, and what else ends a long pause: the kernel tells of processes that may be followed
     Descriptor timer_;
-    Descriptor wakeup_;  // commands, and SIGCHLD that another thread has got
+    Descriptor wakeup_;         // commands, and SIGCHLD that another thread has got
+    Descriptor batches_ready_;  // counts batches_
 
     bool stopping_ = false;
     bool finished_ = false;
     std::mutex mutex_;  // of these two and what follows
-    std::condition_variable batches_ready_;
     std::deque<Batch> batches_;
     std::vector<Command> commands_;
     std::vector<Tick> ticks_;  // of the ring at hand

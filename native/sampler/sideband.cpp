@@ -13,6 +13,8 @@ namespace weft {
 namespace {
 
 constexpr std::size_t kRingPages = 64;  // a CPU; a record has some 100 bytes
+// Whoever waits is woken for so many: soon after an exec, and for some of what forks and ends, since each costs an interrupt.
+constexpr std::uint32_t kWakeBytes = 256;
 
 // include/uapi/linux/perf_event.h, enum perf_event_type. Behind each there is its time (sample_id_all).
 struct TaskRecord {  // PERF_RECORD_FORK, PERF_RECORD_EXIT
@@ -79,6 +81,8 @@ Sideband::Sideband() {
     attr.comm_exec = 1;
     attr.mmap = 1;
     attr.mmap2 = 1;
+    attr.watermark = 1;
+    attr.wakeup_watermark = kWakeBytes;
     const auto cpus = static_cast<int>(sysconf(_SC_NPROCESSORS_CONF));
     for (int cpu = 0; cpu < cpus; ++cpu) {
         Descriptor event = open_event(attr, -1, cpu);
@@ -90,6 +94,14 @@ Sideband::Sideband() {
             throw std::system_error(errno, std::generic_category(), "perf events of CPUs");
         }
     }
+}
+
+std::vector<int> Sideband::descriptors() const {
+    std::vector<int> descriptors;
+    for (const auto& ring : rings_) {
+        descriptors.push_back(ring->descriptor());
+    }
+    return descriptors;
 }
 
 bool Sideband::take(std::vector<Change>& changes) {

@@ -34,6 +34,9 @@ class Sideband {
    public:
     Sideband();  // throws std::system_error where the kernel refuses
 
+    // To wait for: they become readable when there is something to take, as a rule.
+    std::vector<int> descriptors() const;
+
     // Fills in what has happened since the last call, oldest first. False: the kernel had no room for some of it.
     [[nodiscard]] bool take(std::vector<Change>& changes);
 

@@ -213,6 +213,7 @@ Sampler::Look Sampler::look_at(SampledThread& thread, const ThreadPosition& posi
         const PastThread past{
             *then, objects, sample->codes(), sample->head().thread_state, sample->head().is_alone != 0, ring_looks_};
         static_cast<void>(python->look(process.memory, thread.python, position, stack, &past));
+        look_soon_ = look_soon_ || objects.reads_of_now() != 0;
     } else if (python != nullptr) {
         ThreadPosition with_stack = position;
         with_stack.stack_end = options_.native ? thread.stack_end : 0;

@@ -41,7 +41,8 @@ from weft.target.code import CodeBook
 from weft.target.launch import Launched
 from weft.target.process import Process
 
-_BATCH_WAIT = 0.25  # seconds
+_BATCH_WAIT = 1.0  # seconds; a signal ends it
+_WATCH_WAIT = 0.25  # the same, where somebody wants to know how it stands
 _SEARCH_WAIT = 0.005  # while a process may become a Python program
 _MAPPINGS_PERIOD = 1.0  # seconds between looks for newly mapped libraries
 _TABLES_TIME = 0.1  # seconds of CPU time for unwind tables before the first sample; those of large libraries come later
@@ -266,11 +267,12 @@ class _Recording:
         # Not from when weft was started: on a busy machine it takes a second until the kernel has its programs.
         self._start = time.monotonic()
         duration = self._options.duration_s
+        wait = _WATCH_WAIT if self._watch else _BATCH_WAIT
         while not self._finished and not interrupts.asked:
-            left = duration - self.elapsed_s if duration is not None else _BATCH_WAIT
+            left = duration - self.elapsed_s if duration is not None else wait
             if left <= 0:
                 return
-            self._take(min(left, _SEARCH_WAIT if self.finder.is_searching else _BATCH_WAIT))
+            self._take(min(left, _SEARCH_WAIT if self.finder.is_searching else wait))
             self.allocations.look()  # first: what is asked for meanwhile is not seen
             self.finder.look()
             self.recorder.look_at_names()

@@ -31,4 +31,5 @@ static int wants_native(void) { return 0; }
 static uint32_t random_number(void) { return 0; }
 #endif
 static uint32_t cpu_number(void) { return 0; }
+static uint64_t ring_query(void* map, uint64_t what) { return 0; }
 static uint64_t probe_cookie(void* context) { return 0; }

@@ -19,7 +19,7 @@ from privileges import ordinary
 from running import StartTarget
 from weft_command import LIMIT_S, assert_one_line, record_until, run_weft, running_weft, wait_until
 
-from weft import Capture, Collector, Mode, Options, record_process
+from weft import Capture, Collector, Mode, Options, record_command, record_process
 from weft.collect.bpf import collector
 from weft.collect.choose import check_bpf
 from weft.errors import CollectorError
@@ -97,6 +97,26 @@ def test_dropped(start_target: StartTarget, tmp_path: Path, monkeypatch: pytest.
     assert by_cpu == {f"samples_dropped_cpu{cpu}": account["samples_dropped"]}
     assert account["samples_dropped"] > 0
     assert account["samples_taken"] > 0
+
+
+def test_a_ring_that_fills(tmp_path: Path) -> None:
+    """GIVEN stacks of a thousand frames, of which a tenth of a second does not fit into the ring, THEN they are taken all the same."""
+    program = """
+import time
+def down(left):
+    if left: return down(left - 1)
+    end = time.thread_time() + 2
+    while time.thread_time() < end: sum(range(100))
+__import__("sys").setrecursionlimit(2000)
+down(1000)
+"""
+    path = tmp_path / "x.weft"
+    options = Options(1000, native=False, collector=Collector.BPF)
+    record_command([sys.executable, "-c", program], path, options)
+    with Capture(path) as capture:
+        account = capture.account()
+    assert account["stacks_whole"] > 1000
+    assert account["samples_dropped"] < account["samples_taken"] / 10, account
 
 
 @pytest.mark.serial

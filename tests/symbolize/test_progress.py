@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-import pytest
 from lines import compile_library
 
 from weft.cli.progress import ProgressLine
@@ -47,15 +46,22 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize("stream", [Terminal(), io.StringIO()])
-def test_bar(stream: io.StringIO) -> None:
-    """GIVEN a terminal THEN a bar appears once reading takes long, and is gone in the end; elsewhere there is none."""
-    with ProgressLine(stream) as line:
-        line.show(Progress(7.0, {}, {}, 1, symbols=(0, 10)))
-        line.show(Progress(7.1, {}, {}, 1, symbols=(4, 10)))
+def test_bar() -> None:
+    """GIVEN a terminal THEN a bar appears once reading takes long, and is gone in the end."""
+    stream = Terminal()
+    with ProgressLine(stream) as watch:
+        assert watch
+        watch(Progress(7.0, {}, {}, 1, symbols=(0, 10)))
+        watch(Progress(7.1, {}, {}, 1, symbols=(4, 10)))
         assert stream.getvalue() == ""
-        line.show(Progress(7.6, {}, {}, 1, symbols=(5, 10)))
-        if isinstance(stream, Terminal):
-            assert "[" + "#" * 15 + "-" * 15 + "] 5 of 10 modules" in stream.getvalue()
-    assert stream.getvalue().endswith("\r\x1b[K") or not isinstance(stream, Terminal)
-    assert isinstance(stream, Terminal) or stream.getvalue() == ""
+        watch(Progress(7.6, {}, {}, 1, symbols=(5, 10)))
+        assert "[" + "#" * 15 + "-" * 15 + "] 5 of 10 modules" in stream.getvalue()
+    assert stream.getvalue().endswith("\r\x1b[K")
+
+
+def test_no_terminal() -> None:
+    """GIVEN no terminal THEN nobody asks how the recording stands, and nothing is written."""
+    stream = io.StringIO()
+    with ProgressLine(stream) as watch:
+        assert watch is None
+    assert stream.getvalue() == ""

@@ -36,8 +36,8 @@ def demo(output: Path) -> None:
     click.echo(f"weft: recording {PROGRAM} at {RATE_HZ} Hz", err=True)
     with tempfile.TemporaryDirectory(prefix="weft-demo-") as folder:
         path = Path(folder) / "demo.weft"
-        with ProgressLine(sys.stderr) as progress:
-            record_command([sys.executable, str(PROGRAM)], path, Options(rate_hz=RATE_HZ), progress.show)
+        with ProgressLine(sys.stderr) as watch:
+            record_command([sys.executable, str(PROGRAM)], path, Options(rate_hz=RATE_HZ), watch)
         with Capture(path) as capture:
             write(capture, "text", None)
             write(capture, "html", output)

@@ -6,7 +6,7 @@ import time
 from types import TracebackType
 from typing import TextIO
 
-from weft.session import Progress
+from weft.session import Progress, Watch
 
 _PERIOD = 0.5  # seconds between two lines
 _BAR = 30  # characters
@@ -22,8 +22,9 @@ class ProgressLine:
         self._next = 0.0
         self._reading_since: float | None = None  # symbols
 
-    def __enter__(self) -> ProgressLine:
-        return self
+    def __enter__(self) -> Watch | None:
+        """What is to be called with how it stands; None: nobody looks."""
+        return self._show if self._shown else None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -32,10 +33,8 @@ class ProgressLine:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
 
-    def show(self, progress: Progress) -> None:
+    def _show(self, progress: Progress) -> None:
         """Show how it stands, if the line is old enough."""
-        if not self._shown:
-            return
         if progress.symbols:
             self._show_symbols(progress.elapsed_s, *progress.symbols)
             return

@@ -153,13 +153,13 @@ def record(
 
 def _record(path: Path, pid: int | None, command: Sequence[str], options: Options) -> Result:
     """Make the capture, and tell what could not be done."""
-    with ProgressLine(sys.stderr) as progress:
+    with ProgressLine(sys.stderr) as watch:
         if options.machine:
-            result = record_machine(path, options, progress.show)
+            result = record_machine(path, options, watch)
         elif pid is not None:
-            result = record_process(pid, path, options, progress.show)
+            result = record_process(pid, path, options, watch)
         else:
-            result = record_command(command, path, options, progress.show)
+            result = record_command(command, path, options, watch)
     for failure in result.told_failures()[:_MOST_FAILURES]:
         click.echo(f"weft: {failure}", err=True)
     if (more := len(result.failures) - _MOST_FAILURES) > 0:

@@ -167,7 +167,7 @@ class Sampler:
         return self._kernel.probes if self._kernel else None
 
     def next_batch(self, timeout_s: float) -> _native.Batch | None:
-        """Return what has happened since the last batch, None if there is nothing in time."""
+        """Return what has happened since the last batch, None if there is nothing in time, or a signal comes."""
         return self._native.next_batch(timeout_s)
 
     def stop(self) -> None:
