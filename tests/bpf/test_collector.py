@@ -100,8 +100,8 @@ def test_dropped(start_target: StartTarget, tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_ring_that_fills(tmp_path: Path) -> None:
-    """GIVEN stacks of a thousand frames, of which a tenth of a second does not fit into the ring, THEN they are taken all
-    the same."""
+    """GIVEN stacks of a thousand frames, of which a tenth of a second does not fit into the ring, THEN they are taken
+    all the same."""
     program = """
 import time
 def down(left):
