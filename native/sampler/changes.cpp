@@ -112,6 +112,7 @@ void Sampler::take_change(const Change& change) {
         case Change::Kind::kMapped:
             if (process != nullptr) {
                 process->has_mapped = true;
+                publish_soon();
             }
             break;
     }

@@ -226,6 +226,7 @@ SampledThread* Sampler::add_thread(SampledProcess& process, pid_t tid, SampledTh
         give_clock(*thread);
     }
     tell(*thread, Event::Kind::kThreadStart);
+    publish_soon();
     by_tid_[tid] = thread.get();
     if (!there) {
         ended_.push_back(tid);

@@ -23,7 +23,9 @@ namespace weft {
 namespace {
 
 constexpr std::uint64_t kPublishPeriod = 800'000'000;  // so that what is written is never older than a second
-constexpr std::uint64_t kFreePeriod = 250'000'000;     // in which threads that others keep stopped are freed
+constexpr std::uint64_t kFreshPeriod =
+    250'000'000;  // the same with threads that are new and code that has just been mapped
+constexpr std::uint64_t kFreePeriod = 250'000'000;  // in which threads that others keep stopped are freed
 constexpr std::uint64_t kSoonPause = 10'000'000;
 constexpr std::uint64_t kSlowSoonPause = 50'000'000;
 constexpr double kSlowHz = 250;
@@ -351,6 +353,8 @@ void Sampler::run_commands() {
         command();
     }
 }
+
+void Sampler::publish_soon() { next_publish_ns_ = std::min(next_publish_ns_, monotonic_ns() + kFreshPeriod); }
 
 void Sampler::publish(bool finished) {
     for (const auto& [id, process] : processes_) {

@@ -93,6 +93,7 @@ class Sampler {
     void run_commands();
     void call(const Command& command);  // on the sampler's thread, to the end
     void publish(bool finished);
+    void publish_soon();  // there is something that Python's side has to look at while it lasts
     void collect(SampledThread& thread);
     void end_recording();
 

@@ -267,17 +267,25 @@ class _Recording:
         # Not from when weft was started: on a busy machine it takes a second until the kernel has its programs.
         self._start = time.monotonic()
         duration = self._options.duration_s
-        wait = _WATCH_WAIT if self._watch else _BATCH_WAIT
         while not self._finished and not interrupts.asked:
-            left = duration - self.elapsed_s if duration is not None else wait
+            left = duration - self.elapsed_s if duration is not None else _BATCH_WAIT
             if left <= 0:
                 return
-            self._take(min(left, _SEARCH_WAIT if self.finder.is_searching else wait))
+            self._take(min(left, self._pause_s()))
             self.allocations.look()  # first: what is asked for meanwhile is not seen
             self.finder.look()
             self.recorder.look_at_names()
             self._look_at_mappings()
             self._tell()
+
+    def _pause_s(self) -> float:
+        """For how long there is nothing to do but to wait for a batch."""
+        if self.finder.is_searching:
+            return _SEARCH_WAIT
+        wait = _WATCH_WAIT if self._watch else _BATCH_WAIT
+        if self._mapped is None or self._mapped:
+            wait = min(wait, max(0.0, self._next_mappings - time.monotonic()))
+        return wait
 
     def close(self) -> None:
         """Stop sampling, and write what is left."""
