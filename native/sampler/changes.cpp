@@ -21,8 +21,8 @@ void Sampler::take_kernel_samples() {
     if (!sideband_->take(changes_)) {
         scan_all();
     }
-    look_soon_ =
-        options_.mode == Mode::kAlloc || (follows_others() && !changes_.empty());  // children are to be probed at once
+    // In mode alloc children are to be probed at once.
+    look_soon_ = options_.mode == Mode::kAlloc || (follows_others() && !changes_.empty());
     auto next = changes_.cbegin();
     kernel_side_->ring().take(end, [&](std::span<const std::byte> record) { take_record(record, next); });
     for (; next != changes_.end(); ++next) {

@@ -50,7 +50,7 @@ void KernelRing::take(std::uint64_t end, const std::function<void(std::span<cons
             return;  // it is being written
         }
         const std::uint64_t length = length_of(header);
-        fetch_next(at + kHeader + length, std::min({end, at + 2 * (kHeader + length), at + length + kMostAhead}));
+        fetch_next(at + kHeader + length, std::min(length, kMostAhead));
         if ((header & BPF_RINGBUF_DISCARD_BIT) == 0) {
             on_record(record_at(at + kHeader, length));
         }
@@ -59,9 +59,9 @@ void KernelRing::take(std::uint64_t end, const std::function<void(std::span<cons
     }
 }
 
-void KernelRing::fetch_next(std::uint64_t from, std::uint64_t to) const {
-    const std::uint64_t begin = from & (size_ - 1);
-    fetch_ahead({ring() + begin, std::min(to - std::min(from, to), size_ - begin)});
+void KernelRing::fetch_next(std::uint64_t at, std::uint64_t length) const {
+    const std::uint64_t begin = at & (size_ - 1);
+    fetch_ahead({ring() + begin, std::min(length, size_ - begin)});
 }
 
 std::byte* KernelRing::ring() const { return static_cast<std::byte*>(producer_) + page_size(); }

@@ -25,7 +25,7 @@ class KernelRing {
 
    private:
     std::byte* ring() const;
-    void fetch_next(std::uint64_t from, std::uint64_t to) const;
+    void fetch_next(std::uint64_t at, std::uint64_t length) const;
     std::span<const std::byte> record_at(std::uint64_t at, std::uint64_t length);
 
     std::size_t size_;

@@ -34,8 +34,8 @@ class KernelSample {
     bool native_is_done() const { return head_.native_end <= WEFT_END_DEPTH; }
     // Whether there was memory that the kernel could not read.
     bool met_unreadable() const { return head_.native_end > WEFT_END_DEPTH || head_.python_end == WEFT_END_UNREADABLE; }
-    // Whether more has to be read of the process, which goes on: what the walks could not read, or has to be looked up (code objects
-    // that are new have texts of any length).
+    // Whether more has to be read of the process, which goes on: what the walks could not read, and code objects that are new, of which
+    // long texts are not told.
     bool leaves_to_read() const;
     void native(CodeMap& code, NativeStack& stack) const;
 

@@ -60,7 +60,7 @@ std::uint64_t Sampler::drawn_tick_ns(std::uint64_t passed_ns) {
 // The wall clock's next tick, or when somebody is due, if that is later.
 std::uint64_t Sampler::next_deadline_ns(std::uint64_t now_ns) const {
     std::uint64_t due = urgent_ ? now_ns : next_publish_ns_;
-    if (!kernel_side_) {  // its looks come often enough
+    if (!kernel_side_) {  // whose ring is looked at more often than that
         due = std::min(due, next_free_ns_);
     }
     for (const auto& [id, process] : processes_) {

@@ -23,8 +23,8 @@ namespace weft {
 namespace {
 
 constexpr std::uint64_t kPublishPeriod = 800'000'000;  // so that what is written is never older than a second
-constexpr std::uint64_t kFreshPeriod =
-    250'000'000;  // the same with threads that are new and code that has just been mapped
+// The same where Python's side has to look at something while it lasts: new threads, code that has just been mapped.
+constexpr std::uint64_t kFreshPeriod = 250'000'000;
 constexpr std::uint64_t kFreePeriod = 250'000'000;  // in which threads that others keep stopped are freed
 constexpr std::uint64_t kSoonPause = 10'000'000;
 constexpr std::uint64_t kSlowSoonPause = 50'000'000;
@@ -70,6 +70,14 @@ void give_up_admin() {
         data[0].permitted &= ~(1U << CAP_SYS_ADMIN);
         syscall(SYS_capset, &header, data.data());
     }
+}
+
+// How many events there are; negative: SIGCHLD has come.
+int wait_for(int epoll, std::span<epoll_event> events, int most_ms) {
+    sigset_t mask;
+    sigfillset(&mask);
+    sigdelset(&mask, SIGCHLD);
+    return epoll_pwait(epoll, events.data(), static_cast<int>(events.size()), most_ms, &mask);
 }
 
 int to_ms(std::uint64_t ns) { return static_cast<int>(ns / 1'000'000); }
@@ -281,17 +289,15 @@ void Sampler::run() {
 void Sampler::wait(std::unique_lock<std::mutex>& turn) {
     std::array<epoll_event, kMaxEvents> events;
     arm_timer(monotonic_ns());
-    sigset_t mask;
-    sigfillset(&mask);
-    sigdelset(&mask, SIGCHLD);
     turn.unlock();
-    const bool is_quiet = kernel_side_ && !look_soon_;
-    epoll_event any{};
-    int count = is_quiet ? epoll_pwait(quiet_.get(), &any, 1, to_ms(kLookPause), &mask) : 0;
-    if (count >= 0) {
-        const int pause_ms = is_quiet ? 0 : kernel_side_ ? to_ms(soon_pause_ns_) : -1;
-        count = epoll_pwait(epoll_.get(), events.data(), kMaxEvents, pause_ms, &mask);
+    int most_ms = kernel_side_ ? to_ms(soon_pause_ns_) : -1;
+    int count = 0;
+    if (kernel_side_ && !look_soon_) {
+        epoll_event any{};
+        count = wait_for(quiet_.get(), {&any, 1}, to_ms(kLookPause));
+        most_ms = 0;
     }
+    count = count < 0 ? count : wait_for(epoll_.get(), events, most_ms);
     turn.lock();
     take_kernel_samples();
     sigchld_ = count < 0;  // EINTR

@@ -143,6 +143,7 @@ class Sampler {
     Look look_at(SampledThread& thread, const ThreadPosition& position, PythonStack& stack, const KernelSample* sample);
     static bool is_where_it_left(const SampledThread& thread, const KernelSample& sample);
     bool behind();
+    // Whether processes may come that nobody attaches to.
     bool follows_others() const { return options_.machine || options_.follow_processes; }
     bool is_publishing_due(std::uint64_t now_ns);
 
@@ -270,8 +271,8 @@ class Sampler {
     bool kernel_hidden_ = false;  // the thread of the last look was in the kernel, which did not tell where
     std::unique_ptr<KernelSide> kernel_side_;
     std::unique_ptr<Sideband> sideband_;  // with it
-    static constexpr std::uint64_t kLookPause =
-        100'000'000;                     // between looks at the kernel's ring, which wakes us where it fills sooner
+    // Between looks at the kernel's ring, which wakes us where it fills sooner.
+    static constexpr std::uint64_t kLookPause = 100'000'000;
     const std::uint64_t soon_pause_ns_;  // the same while what it tells leaves something to be read, which may change
     bool look_soon_ = true;              // it did, at the last look
     std::uint64_t ring_looks_ = 0;
@@ -310,7 +311,7 @@ class Sampler {
     bool urgent_ = false;  // there is something to publish sooner
 
     Descriptor epoll_;
-    Descriptor quiet_;  // that, and what else ends a long pause: the kernel tells of processes that may be followed
+    Descriptor quiet_;  // that, and what ends a long pause besides: the kernel has something to tell of processes
     Descriptor timer_;
     Descriptor wakeup_;         // commands, and SIGCHLD that another thread has got
     Descriptor batches_ready_;  // counts batches_

@@ -99,19 +99,20 @@ def test_dropped(start_target: StartTarget, tmp_path: Path, monkeypatch: pytest.
     assert account["samples_taken"] > 0
 
 
-def test_a_ring_that_fills(tmp_path: Path) -> None:
-    """GIVEN stacks of a thousand frames, of which a tenth of a second does not fit into the ring, THEN they are taken
-    all the same."""
+def test_a_ring_that_fills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN stacks of 1,800 frames, of which a tenth of a second has twice the ring's size, THEN they are taken all the
+    same."""
     program = """
 import time
 def down(left):
     if left: return down(left - 1)
     end = time.thread_time() + 2
     while time.thread_time() < end: sum(range(100))
-__import__("sys").setrecursionlimit(2000)
-down(1000)
+__import__("sys").setrecursionlimit(3000)
+down(1800)
 """
     path = tmp_path / "x.weft"
+    monkeypatch.setattr(collector, "_MOST_RING", 8 << 20)
     options = Options(1000, native=False, collector=Collector.BPF)
     record_command([sys.executable, "-c", program], path, options)
     with Capture(path) as capture:

@@ -28,9 +28,9 @@ from weft.collect.bpf.tables import KernelTables
 from weft.collect.choose import pid_namespace
 from weft.errors import CollectorError
 
-# Bytes of the ring: what comes while the sampler waits for a CPU. A sample has 3 KB with 30 frames, 85 with 900.
+# Bytes of the ring: what comes while the sampler waits for a CPU. A sample has 6 KB with 30 frames, 92 with 1,000.
 _LEAST_RING, _MOST_RING = 8 << 20, 64 << 20
-_RING_FOR_A_TICK = 4096  # for a second's ticks of all CPUs
+_RING_FOR_A_TICK = 4096  # for most of a second's ticks of all CPUs
 _RING_FOR_ALLOCATIONS = 16 << 20  # which no rate bounds
 # Of 34 KB each. Room that the kernel looks for when it is needed may not be found: in one piece, and without waiting.
 _PROCESSES = 1024
