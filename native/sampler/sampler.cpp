@@ -116,7 +116,7 @@ Sampler::Sampler(const SamplerOptions& options)
     } else if (kernel_side_ && options_.follow_processes) {
         kernel_side_->follow_children();
     }
-    if (kernel_side_) {
+    if (options_.kernel) {
         watch(epoll_.get(), options_.kernel->ring, kRingTag, EPOLLET);  // it always has something
         watch(quiet_.get(), epoll_.get(), 0);
         for (const int descriptor : follows_others() ? sideband_->descriptors() : std::vector<int>{}) {

@@ -273,8 +273,7 @@ class Sampler {
     std::unique_ptr<Sideband> sideband_;  // with it
     // Between looks at the kernel's ring, which wakes us where it fills sooner.
     static constexpr std::uint64_t kLookPause = 100'000'000;
-    const std::uint64_t soon_pause_ns_;  // the same while what it tells leaves something to be read, which may change
-    bool look_soon_ = true;              // it did, at the last look
+    const std::uint64_t soon_pause_ns_;  // the same while look_soon_
     std::uint64_t ring_looks_ = 0;
     std::vector<Change> changes_;
     std::vector<pid_t> ended_;                                  // threads, by the last of these
@@ -308,7 +307,8 @@ class Sampler {
     std::uint64_t deadline_ns_ = 0;   // the time that the timer is set to
     std::uint64_t next_free_ns_ = 0;
     std::uint64_t next_publish_ns_ = 0;
-    bool urgent_ = false;  // there is something to publish sooner
+    bool urgent_ = false;    // there is something to publish sooner
+    bool look_soon_ = true;  // at the last look the ring left something to be read, which may change
 
     Descriptor epoll_;
     Descriptor quiet_;  // that, and what ends a long pause besides: the kernel has something to tell of processes

@@ -98,6 +98,7 @@ Sideband::Sideband() {
 
 std::vector<int> Sideband::descriptors() const {
     std::vector<int> descriptors;
+    descriptors.reserve(rings_.size());
     for (const auto& ring : rings_) {
         descriptors.push_back(ring->descriptor());
     }
