@@ -43,7 +43,7 @@ CHARTS = (
     Chart("blocked_off", "Error of a blocked time in the mean, %", _mean_error_percent),
     Chart("bytes_off", "Error of allocated bytes in the mean, %", _mean_error_percent),
     Chart("first_sample_ms", "Time to the first sample, ms", lambda values: values),
-    Chart("marginal_cpu_us", "CPU of one more sample, µs", lambda values: values),
+    Chart("steady_cpu_us", "CPU of one more sample, µs", lambda values: values),
     Chart("slowed", "Slow-down of the program, %", _percent),
 )
 

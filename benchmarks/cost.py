@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -15,7 +16,8 @@ from benchmarks.results import Row, Settings, in_all, memory_of, micros, spread,
 
 RATE_HZ = 1000
 BUSY = ("compute", "descend")  # the functions of a thread that computes; of a cut stack the outer one is missing
-WARM_UP_S = 1.5  # a recorder's start is over by then
+WARM_UP_S = 2.0  # a recorder's start is over by then
+TO_SPARE_S = 1.0  # and its end has not begun so long before it
 HOUR_S = 3600
 SORTS = 4  # about 30 native frames in 3.13
 MAX_FILE_MB = 150
@@ -35,7 +37,7 @@ SHAPES = {  # of growth: threads that compute, threads that wait, frames of thos
 }
 COLUMNS = (
     "CPU/sample",
-    "without start",
+    "without start and end",
     "slow-down",
     "off CPU",
     "hold median",
@@ -68,12 +70,12 @@ def compare(title: str, peers: Sequence[Peer], interpreter: Interpreter, setting
     the time for which the target was not on a CPU does not; it leaves out what interrupts and cold caches cost.
     """
     row = Row(title, COLUMNS)
-    seen = {peer: Rounds() for peer in peers}
+    seen = {peer: BesideWork() for peer in peers}
     with running_worker(interpreter, sorts=sorts) as worker:
         at_first(row, peers, interpreter, worker.pid, settings)
         for _ in range(settings.rounds):
             row.take_turns(seen, lambda peer, rounds: rounds.measure(peer, interpreter, worker, settings), settings)
-    seen = {peer: rounds for peer, rounds in seen.items() if rounds.long}
+    seen = {peer: rounds for peer, rounds in seen.items() if rounds.runs}
     for peer, rounds in seen.items():
         row.add(peer.name, rounds.cells(), rounds.measured())
     row.notes.append(
@@ -96,38 +98,32 @@ def at_first(row: Row, peers: Sequence[Peer], interpreter: Interpreter, pid: int
 
 
 @dataclass
-class Pairs:
-    """A short and a longer recording by one recorder in each round."""
+class Rounds:
+    """Recordings by one recorder, one in each round."""
 
-    short: list[Run] = field(default_factory=list)
-    long: list[Run] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
 
-    def keep(self, short: Run, long: Run) -> None:
-        """One more pair. PeerFailedError."""
-        marginal_us(short, long)  # or it has failed
-        self.short.append(short)
-        self.long.append(long)
+    def keep(self, run: Run) -> None:
+        """One more. PeerFailedError."""
+        steady_us(run)  # or it has failed
+        self.runs.append(run)
 
     def cpu_us(self) -> list[float]:
         """The CPU time of a sample, start and all."""
-        return [run.cpu_s / samples_of(run) * 1e6 for run in self.long]
+        return [run.cpu_s / samples_of(run) * 1e6 for run in self.runs]
 
-    def both(self) -> list[tuple[Run, Run]]:
-        """The pairs."""
-        return list(zip(self.short, self.long, strict=True))
-
-    def marginal_us(self) -> list[float]:
+    def steady_us(self) -> list[float]:
         """The CPU time of one more sample."""
-        return [marginal_us(*pair) for pair in self.both()]
+        return [steady_us(run) for run in self.runs]
 
-    def ratio_to(self, other: Pairs) -> str:
+    def ratio_to(self, other: Rounds) -> str:
         """What part one more sample took of one of the other's, round by round; the other may have failed in one."""
-        pairs = zip(self.marginal_us(), other.marginal_us(), strict=False)
+        pairs = zip(self.steady_us(), other.steady_us(), strict=False)
         return spread([one / another for one, another in pairs], "")
 
 
 @dataclass
-class Rounds(Pairs):
+class BesideWork(Rounds):
     """And what the target lost meanwhile."""
 
     work: list[float] = field(default_factory=list)  # the share of its work that the target lost
@@ -135,45 +131,43 @@ class Rounds(Pairs):
 
     def measure(self, peer: Peer, interpreter: Interpreter, worker: Worker, settings: Settings) -> None:
         """One more round. PeerFailedError."""
-        seconds = settings.seconds
-        short = Recording(peer, interpreter, worker.pid, RATE_HZ, 1).finish(stacks=True)
-        before = worker.speed(seconds / 2)
-        recording = Recording(peer, interpreter, worker.pid, RATE_HZ, round(seconds + WARM_UP_S))
-        worker.speed(WARM_UP_S)
-        under = worker.speed(seconds - 1)
-        long = recording.finish(stacks=True)
-        after = worker.speed(seconds / 2)
-        self.keep(short, long)
+        before = worker.speed(settings.seconds / 2)
+        recording = begin(peer, interpreter, worker.pid, RATE_HZ, settings)
+        with recording.steadily():
+            under = worker.speed(settings.seconds)
+        run = recording.finish(stacks=True)
+        after = worker.speed(settings.seconds / 2)
+        self.keep(run)
         self.work.append(1 - 2 * under.work / (before.work + after.work))
         self.off_cpu.append((before.cpu_s + after.cpu_s) / 2 - under.cpu_s)
 
     def cells(self) -> list[str]:
         """In the order of COLUMNS: medians, with ranges where it matters."""
-        longest = [run.told.hold_longest_s for run in self.long if run.told.hold_longest_s is not None]
+        longest = [run.told.hold_longest_s for run in self.runs if run.told.hold_longest_s is not None]
         return [
             spread(self.cpu_us(), "µs"),
-            spread(self.marginal_us(), "µs"),
+            spread(self.steady_us(), "µs"),
             spread([100 * each for each in self.work], "%"),
             spread([100 * each for each in self.off_cpu], "%"),
-            micros([run.told.hold_median_s for run in self.long]),
+            micros([run.told.hold_median_s for run in self.runs]),
             micros([max(longest, default=None)]),
-            memory_of(self.long),
-            f"{median(samples_of(run) for run in self.long):,.0f}",
-            in_all([run.told.late for run in self.long]),
-            in_all([run.told.lost for run in self.long]),
+            memory_of(self.runs),
+            f"{median(samples_of(run) for run in self.runs):,.0f}",
+            in_all([run.told.late for run in self.runs]),
+            in_all([run.told.lost for run in self.runs]),
         ]
 
     def measured(self) -> dict[str, list[float]]:
         """Every figure."""
         return {
             "cpu_us_a_sample": self.cpu_us(),
-            "marginal_cpu_us": self.marginal_us(),
+            "steady_cpu_us": self.steady_us(),
             "slowed": self.work,
             "off_cpu": self.off_cpu,
-            "hold_median_us": [run.told.hold_median_s * 1e6 for run in self.long if run.told.hold_median_s is not None],
-            "peak_bytes": [run.peak_bytes for run in self.long],
-            "kernel_cpu_us": [run.told.kernel_s / run.told.samples * 1e6 for run in self.long if run.told.kernel_s],
-            "samples": [samples_of(run) for run in self.long],
+            "hold_median_us": [run.told.hold_median_s * 1e6 for run in self.runs if run.told.hold_median_s is not None],
+            "peak_bytes": [run.peak_bytes for run in self.runs],
+            "kernel_cpu_us": [run.told.kernel_s / run.told.samples * 1e6 for run in self.runs if run.told.kernel_s],
+            "samples": [samples_of(run) for run in self.runs],
         }
 
 
@@ -184,12 +178,23 @@ def samples_of(run: Run) -> float:
     return run.told.samples * busy / whole if whole else 0
 
 
-def marginal_us(short: Run, long: Run) -> float:
-    """The CPU time of one more sample, in µs: the cost of the start is in both, and falls out. PeerFailedError."""
-    more = samples_of(long) - samples_of(short)
-    if more <= 0:
-        raise PeerFailedError("its longer recording has no more samples of the thread that computes")
-    return (long.cpu_s - short.cpu_s) / more * 1e6
+def begin(peer: Peer, interpreter: Interpreter, pid: int, rate_hz: int, settings: Settings) -> Recording:
+    """A recording whose start is over, and that goes on for `settings.seconds` at least. PeerFailedError."""
+    seconds = round(WARM_UP_S + settings.seconds + TO_SPARE_S)
+    recording = Recording(peer, interpreter, pid, rate_hz, seconds)
+    time.sleep(WARM_UP_S)
+    return recording
+
+
+def steady_us(run: Run) -> float:
+    """The CPU time of one more sample, in µs: neither the start nor the end is in it. PeerFailedError.
+
+    It is not the difference of a short and a longer recording: starts differ by more than thousands of samples take.
+    """
+    samples = samples_of(run)
+    if not samples:
+        raise PeerFailedError("its recording has no samples of the thread that computes")
+    return run.steady_cpu * run.seconds / samples * 1e6
 
 
 def rates(settings: Settings) -> Iterator[Row]:
@@ -205,8 +210,7 @@ def rates(settings: Settings) -> Iterator[Row]:
             what = f", {rate_hz:,} Hz"
             with row.trying(peer, settings, what), running_worker(python) as worker:
                 run = Recording(peer, python, worker.pid, rate_hz, settings.seconds).finish(stacks=True)
-                seconds = run.told.seconds or settings.seconds
-                had_hz, cpu = samples_of(run) / seconds, run.cpu_s / seconds
+                had_hz, cpu = samples_of(run) / run.seconds, run.cpu_s / run.seconds
                 cells = [f"{had_hz:,.0f}/s", told(run.told.late), told(run.told.lost), f"{cpu:.1%}"]
                 held = micros([run.told.hold_median_s])
                 row.add(peer.name + what, [*cells, held], {"had_hz": [had_hz], "cpu_share": [cpu]})
@@ -226,7 +230,7 @@ def growth(settings: Settings) -> Iterator[Row]:
         return
     others = [peer for peer in PEERS if not isinstance(peer, Weft)]
     columns = (
-        "CPU/sample without start",
+        "CPU/sample without start and end",
         *(f"of {other.name}'s" for other in others),
         "CPU of the recorder",
         "peak memory",
@@ -235,19 +239,19 @@ def growth(settings: Settings) -> Iterator[Row]:
     row = Row(f"Growth: at 1 kHz, {python.name}", columns)
     seen = {name: by_turns(row, name, python, settings) for name in SHAPES}
     for peer, (name, alike) in product(PEERS, seen.items()):
-        pairs = alike[peer]
-        if pairs.long:
+        rounds = alike[peer]
+        if rounds.runs:
             cells = [
-                spread(pairs.marginal_us(), "µs"),
+                spread(rounds.steady_us(), "µs"),
                 *(
-                    pairs.ratio_to(alike[other]) if isinstance(peer, Weft) and alike[other].long else "-"
+                    rounds.ratio_to(alike[other]) if isinstance(peer, Weft) and alike[other].runs else "-"
                     for other in others
                 ),
-                spread([100 * (long.cpu_s - short.cpu_s) / settings.seconds for short, long in pairs.both()], "%"),
-                memory_of(pairs.long),
-                f"{median(map(samples_of, pairs.long)):,.0f}",
+                spread([100 * run.steady_cpu for run in rounds.runs], "%"),
+                memory_of(rounds.runs),
+                f"{median(map(samples_of, rounds.runs)):,.0f}",
             ]
-            measured = {"marginal_cpu_us": pairs.marginal_us(), "peak_bytes": [run.peak_bytes for run in pairs.long]}
+            measured = {"steady_cpu_us": rounds.steady_us(), "peak_bytes": [run.peak_bytes for run in rounds.runs]}
             row.add(peer.name + name, cells, measured)
     row.notes.append(
         "Samples of weft are those at ticks of threads that compute, each by itself: of two that compete for the GIL, "
@@ -259,15 +263,17 @@ def growth(settings: Settings) -> Iterator[Row]:
     yield row
 
 
-def by_turns(row: Row, shape: str, python: Interpreter, settings: Settings) -> dict[Peer, Pairs]:
-    """Rounds of a short and a longer recording by each of PEERS of one program of that shape, until it fails."""
-    seen: dict[Peer, Pairs] = {peer: Pairs() for peer in PEERS}
+def by_turns(row: Row, shape: str, python: Interpreter, settings: Settings) -> dict[Peer, Rounds]:
+    """Rounds of a recording by each of PEERS of one program of that shape, until it fails."""
+    seen: dict[Peer, Rounds] = {peer: Rounds() for peer in PEERS}
     running, blocked, depth = SHAPES[shape]
     with running_worker(python, running, blocked, depth=depth) as worker:
 
-        def measure(peer: Peer, pairs: Pairs) -> None:
-            short = Recording(peer, python, worker.pid, RATE_HZ, 1).finish(stacks=True)
-            pairs.keep(short, Recording(peer, python, worker.pid, RATE_HZ, 1 + settings.seconds).finish(stacks=True))
+        def measure(peer: Peer, rounds: Rounds) -> None:
+            recording = begin(peer, python, worker.pid, RATE_HZ, settings)
+            with recording.steadily():
+                time.sleep(settings.seconds)
+            rounds.keep(recording.finish(stacks=True))
 
         for _ in range(settings.rounds):
             row.take_turns(seen, measure, settings, shape)
@@ -279,6 +285,6 @@ def file_size(python: Interpreter, settings: Settings) -> str:
     with running_worker(python, 8) as worker:
         lengths = (2, 2 + 2 * settings.seconds)
         short, long = (Recording(WEFT[0], python, worker.pid, RATE_HZ, length).finish() for length in lengths)
-    grown = (long.file_bytes - short.file_bytes) / (long.told.seconds - short.told.seconds)
+    grown = (long.file_bytes - short.file_bytes) / (long.seconds - short.seconds)
     megabytes = (short.file_bytes + grown * HOUR_S) / 1e6
     return f"An hour of eight threads at 1 kHz takes {megabytes:.0f} MB on disk (at most {MAX_FILE_MB} MB are wanted)."

@@ -1,7 +1,7 @@
 """How figures of the bench went from run to run: python -m benchmarks.history [WORD ...]
 
 Shown are those whose table, line and measure have all the words between them: python -m benchmarks.history cost bpf
-marginal. Without words: the runs, and what was measured. Medians; a run is told by its date, revision and machine.
+steady. Without words: the runs, and what was measured. Medians; a run is told by its date, revision and machine.
 """
 
 from __future__ import annotations

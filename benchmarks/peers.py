@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -19,7 +20,7 @@ from interpreters import Interpreter, chroots
 import weft
 from benchmarks.install import program
 from benchmarks.kernel_time import kernel_time
-from benchmarks.processes import most_resident_bytes
+from benchmarks.processes import cpu_s_of_tree, most_resident_bytes
 from benchmarks.programs import newest
 from weft import Capture, Profile
 from weft.profile.tables import View
@@ -47,7 +48,7 @@ class Told:
     seams_proven: int | None = None
     hold_median_s: float | None = None
     hold_longest_s: float | None = None
-    seconds: float = 0.0
+    seconds: float | None = None
     kernel_s: float = 0.0  # of its own programs in the kernel, in the target's time: no process's CPU time has it
 
 
@@ -56,12 +57,14 @@ class Run:
     """One recording: what it told, and its cost."""
 
     told: Told
+    seconds: float  # for which it recorded: of those that do not say, what they were told to
     cpu_s: float  # of its processes, and of its programs in the kernel
     peak_bytes: int  # of resident memory, of all of its processes
     kernel_bytes: int  # of its maps in the kernel
     file_bytes: int
     stacks: list[tuple[Stack, float]] = field(default_factory=list)  # only if they were asked for, with their weights
     read_cpu_s: float = 0.0  # what it took to read these
+    steady_cpu: float = 0.0  # of one CPU, kernel and all, while `Recording.steadily` counted
 
 
 class PeerFailedError(Exception):
@@ -340,7 +343,9 @@ class Recording:
         self._peer = peer
         self._folder = tempfile.TemporaryDirectory(dir=interpreter.chroot and interpreter.chroot / "tmp")
         self._output = Path(self._folder.name) / "recording"
+        self._seconds = seconds
         self._limit = time.monotonic() + seconds + LIMIT_S
+        self._steady_cpu = 0.0
         self._peak_bytes = self._kernel_bytes = 0
         self._said = tempfile.TemporaryFile()  # noqa: SIM115  (closed by finish)
         self._process = subprocess.Popen(
@@ -351,6 +356,13 @@ class Recording:
     def pid(self) -> int:
         """Of the recorder."""
         return self._process.pid
+
+    @contextmanager
+    def steadily(self) -> Iterator[None]:
+        """Count what it takes meanwhile: neither its start nor its end. OSError: it has ended."""
+        before, at = cpu_s_of_tree(self.pid), time.monotonic()
+        yield
+        self._steady_cpu = (cpu_s_of_tree(self.pid) - before) / (time.monotonic() - at)
 
     def finish(self, *, stacks: bool = False) -> Run:
         """Its CPU time is that of the whole process and its children, user and system (wait4(2)). PeerFailedError."""
@@ -374,12 +386,15 @@ class Recording:
             told = self._peer.told(self._output, said)
             before = os.times()
             read = list(self._peer.stacks(self._output)) if stacks else []
+            seconds = told.seconds or self._seconds
             return Run(
                 told,
+                seconds,
                 usage.ru_utime + usage.ru_stime + told.kernel_s,
                 self._peak_bytes,
                 self._kernel_bytes,
                 self._output.stat().st_size,
                 read,
                 sum(os.times()[:4]) - sum(before[:4]),
+                self._steady_cpu + told.kernel_s / seconds,
             )

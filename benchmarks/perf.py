@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from interpreters import Interpreter
 
-from benchmarks.cost import SORTS, WARM_UP_S, at_first
+from benchmarks.cost import SORTS, at_first, begin
 from benchmarks.peers import Peer, PeerFailedError, Recording, Run, Stack, Told, Weft, places
 from benchmarks.programs import TARGETS, Worker, known_to_all, running_program, running_worker
 from benchmarks.results import Row, Settings, in_all, memory_of, spread
@@ -33,7 +33,7 @@ MACHINE_HZ = 99
 PROCESSES = 20
 COLUMNS = (
     "CPU/sample",
-    "without start",
+    "without start and end",
     "to read it",
     "slow-down",
     "file/sample",
@@ -172,9 +172,10 @@ def one_thread(python: Interpreter, settings: Settings) -> Row:
         "that has the thread's first function. perf by unwind tables (dwarf) copies 8 KB of stack a sample, or what is "
         "told, and unwinds it when the file is read; what is deeper is not there. By frame pointers (fp) it ends where "
         "code has none. To read it: CPU time of perf inject and perf script (without inlined functions), and of weft's "
-        "own reading of the capture; weft names its frames when a recording ends, which is in its start. perf's CPU is "
-        "that of its process: to copy a stack takes time of the program, as weft bpf's walk does, which is in weft's "
-        "CPU. Slow-down: of the program with -X perf_jit, which slows it itself."
+        "own reading of the capture; weft names its frames when a recording ends. perf writes when half of its ring is "
+        "full, at 99 Hz by frame pointers so seldom that the figure without start and end may have nothing of it. Its "
+        "CPU is that of its process: to copy a stack takes time of the program, as weft bpf's walk does, which is in "
+        "weft's CPU. Slow-down: of the program with -X perf_jit, which slows it itself."
     )
     return row
 
@@ -186,44 +187,43 @@ def remove_jitdump(pid: int) -> None:
 
 
 class Measured(NamedTuple):
-    """A short recording and a long one, and the share of its work that the target lost under this."""
+    """A recording, and the share of its work that the target lost under it."""
 
-    short: Run
-    long: Run
+    run: Run
     slowed: float
 
 
 def measured(peer: Peer, python: Interpreter, worker: Worker, rate_hz: int, settings: Settings) -> Measured:
     """One round. PeerFailedError."""
-    short = Recording(peer, python, worker.pid, rate_hz, 1).finish()
     before = worker.speed(settings.seconds / 3)
-    recording = Recording(peer, python, worker.pid, rate_hz, round(settings.seconds + WARM_UP_S))
-    worker.speed(WARM_UP_S)
-    under = worker.speed(settings.seconds - 1)
-    long = recording.finish(stacks=True)
+    recording = begin(peer, python, worker.pid, rate_hz, settings)
+    with recording.steadily():
+        under = worker.speed(settings.seconds)
+    run = recording.finish(stacks=True)
     after = worker.speed(settings.seconds / 3)
-    if long.told.samples <= short.told.samples:
-        raise PeerFailedError("its longer recording has no more samples")
-    return Measured(short, long, 1 - 2 * under.work / (before.work + after.work))
+    if not run.told.samples:
+        raise PeerFailedError("it has no samples")
+    return Measured(run, 1 - 2 * under.work / (before.work + after.work))
 
 
 def add(row: Row, name: str, rounds: Sequence[Measured]) -> None:
     """A line."""
-    runs = [each.long for each in rounds]
-    cpu_us, read_us = ([1e6 * s / run.told.samples for s, run in zip(seconds, runs, strict=True)] for seconds in (
-        [run.cpu_s for run in runs], [run.read_cpu_s for run in runs],
-    ))  # fmt: skip
-    marginal_us = [
-        1e6 * (long.cpu_s - short.cpu_s) / (long.told.samples - short.told.samples) for short, long, _ in rounds
-    ]
+    runs = [each.run for each in rounds]
+    cpu_us, steady_us, read_us = zip(
+        *(
+            [1e6 * seconds / run.told.samples for seconds in (run.cpu_s, run.steady_cpu * run.seconds, run.read_cpu_s)]
+            for run in runs
+        ),
+        strict=True,
+    )
     slowed = [each.slowed for each in rounds]
     frames, to_root = zip(*(python_of(run.stacks) for run in runs), strict=True)
-    cells = [spread(cpu_us, "µs"), spread(marginal_us, "µs"), spread(read_us, "µs")]
+    cells = [spread(cpu_us, "µs"), spread(steady_us, "µs"), spread(read_us, "µs")]
     cells += [spread([100 * each for each in slowed], "%")]
     cells += [f"{median(run.file_bytes / run.told.samples for run in runs) / 1e3:.1f} KB"]
     cells += [f"{median(frames):.1f}", f"{median(to_root):.0%}"]
     cells += [f"{median(run.told.samples for run in runs):,.0f}", in_all([run.told.lost for run in runs])]
-    figures = {"cpu_us_a_sample": cpu_us, "marginal_cpu_us": marginal_us, "read_us": read_us, "slowed": slowed}
+    figures = {"cpu_us_a_sample": cpu_us, "steady_cpu_us": steady_us, "read_us": read_us, "slowed": slowed}
     row.add(name, cells, {**figures, "to_root": to_root})
 
 

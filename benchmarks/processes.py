@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import time
 from pathlib import Path
 
 
@@ -19,6 +20,14 @@ def tree(pid: int) -> list[int]:
         for task in Path(f"/proc/{pid}/task").iterdir():
             found += [each for child in (task / "children").read_text().split() for each in tree(int(child))]
     return found
+
+
+def cpu_s_of_tree(pid: int) -> float:
+    """The CPU time that a process and its living descendants have had, to the ns. OSError: it has ended.
+
+    Of all threads, those that have ended, too: by the clocks of clock_getcpuclockid(3), which are these numbers.
+    """
+    return sum(time.clock_gettime(~each << 3 | 2) for each in tree(pid))
 
 
 def most_resident_bytes(pid: int) -> int:

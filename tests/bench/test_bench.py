@@ -16,9 +16,9 @@ from running import TARGETS
 
 from benchmarks import history, page
 from benchmarks.charts import draw
-from benchmarks.cost import marginal_us
-from benchmarks.peers import Austin, Peer, PeerFailedError, PySpy, Recording, Run, Tachyon, Told, Weft, places
-from benchmarks.processes import most_resident_bytes, resident_bytes, tree
+from benchmarks.cost import steady_us
+from benchmarks.peers import Austin, Peer, PeerFailedError, PySpy, Recording, Run, Stack, Tachyon, Told, Weft, places
+from benchmarks.processes import cpu_s_of_tree, most_resident_bytes, resident_bytes, tree
 from benchmarks.programs import known_to_all, newest, running_program
 from benchmarks.results import Row, Settings, spread
 from benchmarks.truth import chance_of, errors_of, judged, judged_calls
@@ -66,16 +66,46 @@ def test_a_recording_that_fails() -> None:
 
 
 def test_no_figure_comes_of_nothing() -> None:
-    """GIVEN recordings that saw only a thread that waits THEN there is no cost per sample, but an error."""
-    waits = [((python("<module>"),), 5.0)]
-    short, long = (Run(Told(samples), 0.5, 0, 0, 0, waits) for samples in (5, 50))
-    with pytest.raises(PeerFailedError, match="no more samples"):
-        marginal_us(short, long)
+    """GIVEN a recording that saw only a thread that waits THEN there is no cost per sample, but an error."""
+
+    def run(stacks: list[tuple[Stack, float]]) -> Run:
+        return Run(Told(80), 8.0, 0.86, 0, 0, 0, stacks, steady_cpu=0.01)
+
+    waits: list[tuple[Stack, float]] = [((python("<module>"),), 4.0)]
+    with pytest.raises(PeerFailedError, match="no samples"):
+        steady_us(run(waits))
     # In its loop, in its calls, and in those of a stack whose outer part is missing.
     loop, calls = python("main.<locals>.compute"), python("main.<locals>.descend")
     works = [((python("run"), loop), 1.0), ((python("run"), loop, calls), 2.0), ((calls,), 1.0), *waits]
-    short, long = (Run(Told(samples), cpu_s, 0, 0, 0, works) for samples, cpu_s in ((9, 0.5), (90, 0.86)))
-    assert marginal_us(short, long) == pytest.approx(0.36 / 36 * 1e6)
+    assert steady_us(run(works)) == pytest.approx(0.01 / (40 / 8) * 1e6)
+
+
+TWO_PROCESSES = """
+import subprocess, sys, threading, time
+def compute():
+    while time.thread_time() < 0.2: pass
+thread = threading.Thread(target=compute)
+thread.start()
+thread.join()
+told = 0.0
+if sys.argv[1:]:
+    child = subprocess.Popen([sys.executable, "-c", *sys.argv[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    told = float(child.stdout.readline())
+print(told + time.process_time(), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_what_a_recorder_has_taken() -> None:
+    """GIVEN a program whose threads have computed and ended, its child too THEN all that they say they took is seen."""
+    command = [sys.executable, "-c", TWO_PROCESSES, TWO_PROCESSES]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin
+        assert process.stdout
+        told = float(process.stdout.readline())
+        seen = cpu_s_of_tree(process.pid)
+        process.stdin.close()
+    assert 0.4 <= told <= seen <= told + 0.1  # to write a line and to wait
 
 
 def test_torn_stacks_are_found() -> None:
@@ -134,7 +164,7 @@ def test_the_charts(tmp_path: Path) -> None:
     row = Row("Title", ("one",))
     row.add("weft ptrace", ["1"], {"slowed": [0.02, 0.03, 0.04]})
     row.add("py-spy", ["1"], {"slowed": [0.5]})
-    row.add("austin", ["1"], {"marginal_cpu_us": [40.0]})
+    row.add("austin", ["1"], {"steady_cpu_us": [40.0]})
     ((title, path),) = draw(row, tmp_path, "cost-1")
     assert title == "Slow-down of the program, %"
     texts = {text.strip() for text in ElementTree.parse(path).getroot().itertext()}
@@ -223,7 +253,7 @@ def test_a_row_alone_takes_the_place_of_its_own(tmp_path: Path) -> None:
     old, new, other = Row("Cost", ["CPU"]), Row("Cost", ["CPU"]), Row("Growth", ["CPU"])
     for row, figure in ((old, 40.0), (new, 30.0), (other, 7.0)):
         for peer in ("weft", "py-spy"):
-            row.add(peer, [f"{figure} us"], {"marginal_cpu_us": [figure]})
+            row.add(peer, [f"{figure} us"], {"steady_cpu_us": [figure]})
     other.pages["more.md"] = "more"
     page.write({"cost": section("Monday", old), "growth": section("Monday", other)}, tmp_path)
     page.write(page.kept(tmp_path) | {"cost": section("Tuesday", new)}, tmp_path)
