@@ -49,6 +49,7 @@ class Told:
     hold_median_s: float | None = None
     hold_longest_s: float | None = None
     seconds: float | None = None
+    behind_s: float = 0.0  # how long it went on after its time, for samples that it had not taken in time
     kernel_s: float = 0.0  # of its own programs in the kernel, in the target's time: no process's CPU time has it
 
 
@@ -181,9 +182,10 @@ class PySpy:
 
     def told(self, output: Path, said: str) -> Told:
         """Samples are the counts of its stacks."""
-        errors = re.search(r"Errors: (\d+)", said)
+        errors, behind = re.search(r"Errors: (\d+)", said), re.findall(r"([\d.]+)s behind in sampling", said)
         samples = sum(count for _, count in self.stacks(output))
-        return Told(samples=round(samples), lost=int(errors[1]) if errors else None)
+        lost = int(errors[1]) if errors else None
+        return Told(samples=round(samples), lost=lost, behind_s=float(behind[-1]) if behind else 0.0)
 
     def stacks(self, output: Path) -> Iterator[tuple[Stack, float]]:
         """A line a stack, its count at the end."""
@@ -386,7 +388,7 @@ class Recording:
             told = self._peer.told(self._output, said)
             before = os.times()
             read = list(self._peer.stacks(self._output)) if stacks else []
-            seconds = told.seconds or self._seconds
+            seconds = told.seconds or self._seconds + told.behind_s
             return Run(
                 told,
                 seconds,

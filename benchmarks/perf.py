@@ -260,7 +260,7 @@ def whole_machine(python: Interpreter, settings: Settings) -> Row:
             row.take_turns(seen, measure, settings)
     for peer, runs in seen.items():
         if runs:
-            cpu_percent = [100 * run.cpu_s / seconds for run in runs]
+            cpu_percent = [100 * run.cpu_s / run.seconds for run in runs]
             cells = [spread(cpu_percent, "%"), spread([run.read_cpu_s for run in runs], "s"), memory_of(runs)]
             cells += [f"{median(run.file_bytes for run in runs) / 1e6:.2f} MB"]
             cells += [f"{median(run.told.samples for run in runs):,.0f}", in_all([run.told.lost for run in runs])]

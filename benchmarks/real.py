@@ -132,7 +132,7 @@ def measure(
     for peer, seen in rounds.items():
         if seen:
             slowed = [1 - 2 * under.work / (before.work + after.work) for before, under, after, _ in seen]
-            cpu = [100 * run.cpu_s / (settings.seconds + WARM_UP_S + 1) for *_, run in seen]
+            cpu = [100 * run.cpu_s / run.seconds for *_, run in seen]
             runs = [run for *_, run in seen]
             cells = [
                 spread([100 * each for each in slowed], "%"),

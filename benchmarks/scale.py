@@ -83,9 +83,9 @@ def with_processes(python: Interpreter, settings: Settings) -> Row:
                 _take_turns(seen, row, python, target.pid, FAMILY_HZ, settings, what)
         for peer, runs in seen.items():
             if runs:
-                cells = _figures(peer, seen, (py_spy, austin), settings)
+                cells = _figures(peer, seen, (py_spy, austin))
                 late, lost = in_all([run.told.late for run in runs]), in_all([run.told.lost for run in runs])
-                row.add(peer.name + what, [*cells, late, lost], _measured(runs, settings))
+                row.add(peer.name + what, [*cells, late, lost], _measured(runs))
     row.notes.append(
         "CPU of the recorder: of one CPU over the time that was asked for, its start and its end included. Each "
         "process computes a part of the time. Samples are not alike: weft's are of CPU time, one by one; the others "
@@ -118,9 +118,9 @@ def with_code(python: Interpreter, settings: Settings) -> Row:
                 row.missing[f"{megabytes:,} MB"] = str(error)
         for peer, runs in seen.items():
             if runs:
-                cells = _figures(peer, seen, (py_spy,), settings)
+                cells = _figures(peer, seen, (py_spy,))
                 named, lost = min(map(_named, runs)), in_all([run.told.lost for run in runs])
-                row.add(peer.name + what, [*cells, f"{named:.0%}", lost], _measured(runs, settings))
+                row.add(peer.name + what, [*cells, f"{named:.0%}", lost], _measured(runs))
     row.notes.append(
         "Libraries of 100 MB of code (one of 10 MB), in functions of 256 bytes, with symbols and .eh_frame, called in "
         "turns. CPU of the recorder: of one CPU, its start and its end included. The libraries' functions: the part of "
@@ -149,11 +149,11 @@ def _take_turns(
     row.take_turns(seen, measure, settings, what)
 
 
-def _figures(peer: Peer, seen: Seen, others: Sequence[Peer], settings: Settings) -> list[str]:
+def _figures(peer: Peer, seen: Seen, others: Sequence[Peer]) -> list[str]:
     """CPU, beside that of others round by round where it is weft's, memory and samples."""
     runs = seen[peer]
     return [
-        spread(_cpu_percent(runs, settings), "%"),
+        spread(_cpu_percent(runs), "%"),
         *(
             spread([run.cpu_s / other.cpu_s for run, other in zip(runs, seen[of], strict=False)], "")
             if isinstance(peer, Weft) and seen[of]
@@ -165,12 +165,12 @@ def _figures(peer: Peer, seen: Seen, others: Sequence[Peer], settings: Settings)
     ]
 
 
-def _measured(runs: Sequence[Run], settings: Settings) -> dict[str, list[float]]:
-    return {"recorder_cpu_percent": _cpu_percent(runs, settings), "peak_bytes": [run.peak_bytes for run in runs]}
+def _measured(runs: Sequence[Run]) -> dict[str, list[float]]:
+    return {"recorder_cpu_percent": _cpu_percent(runs), "peak_bytes": [run.peak_bytes for run in runs]}
 
 
-def _cpu_percent(runs: Sequence[Run], settings: Settings) -> list[float]:
-    return [100 * run.cpu_s / settings.seconds for run in runs]
+def _cpu_percent(runs: Sequence[Run]) -> list[float]:
+    return [100 * run.cpu_s / run.seconds for run in runs]
 
 
 def _named(run: Run) -> float:
