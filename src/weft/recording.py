@@ -5,9 +5,9 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import shutil
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +21,7 @@ from weft.export import CAPTURE_ENDING, format_of
 from weft.profile.tables import View
 from weft.recorder import RecorderProcess
 from weft.results import Results
+from weft.scratch import new_folder
 
 PR_SET_PTRACER: Final = 0x59616D61  # include/uapi/linux/prctl.h
 
@@ -105,10 +106,10 @@ class _Recorder:
     """The process that records this one."""
 
     def __init__(self, path: Path | None, options: dict[str, Any]) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="weft-") if path is None else None
-        self._path = path or Path(self._folder.name if self._folder else "") / f"recording{CAPTURE_ENDING}"
         if not sys.executable:
             raise CollectorError("weft.record() starts a Python, and sys.executable is empty", "use weft record -p PID")
+        self._folder = new_folder() if path is None else None
+        self._path = path or (self._folder or Path()) / f"recording{CAPTURE_ENDING}"
         self._recorder = RecorderProcess("weft.record()")
         self._process = self._recorder.process
         _allow_tracer(self._process.pid)
@@ -134,7 +135,7 @@ class _Recorder:
         self._process.kill()
         self._process.communicate()
         if self._folder is not None:
-            self._folder.cleanup()
+            shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def _allow_tracer(pid: int) -> None:

@@ -204,6 +204,23 @@ def test_a_full_disk_at_the_start(tmp_path: Path) -> None:
     assert "/dev/full" in assert_one_line(run_weft("record", "-f", "weft", "-o", "/dev/full", "--", "true"))
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount what cannot be written")
+@pytest.mark.parametrize("verb", ["record", "demo", "report"])
+def test_no_place_for_scratch_files(verb: str, tmp_path: Path) -> None:
+    """GIVEN a machine without any folder that tempfile would take THEN one line says what to do."""
+    profile = tmp_path / "collapsed.txt"
+    profile.write_text("main;work 5\n")
+    output = Path("/dev/shm") / f"{tmp_path.name}-{os.getpid()}.html"
+    arguments = {"record": ["--", "true"], "demo": [], "report": [profile]}[verb]
+    read_only = "cd / && mount -o remount,bind,ro / && for folder in /tmp /var/tmp; do "
+    read_only += 'mount --bind $folder $folder && mount -o remount,bind,ro $folder || exit; done; exec "$@"'
+    prefix = ["unshare", "--mount", "sh", "-c", read_only, "sh"]
+    line = assert_one_line(run_weft(verb, "-o", output, *arguments, prefix=prefix))
+    assert "No usable temporary directory" in line
+    assert "TMPDIR=FOLDER" in line
+    assert not output.exists()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small file system")
 class TestFullDisk:
     @pytest.fixture

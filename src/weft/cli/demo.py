@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from pathlib import Path
 
 import click
@@ -12,6 +11,7 @@ import weft.demo
 from weft.capture import Capture
 from weft.cli.progress import ProgressLine
 from weft.export import write
+from weft.scratch import scratch_folder
 from weft.session import Options, record_command
 
 PROGRAM = Path(weft.demo.__file__).with_name("program.py")
@@ -33,9 +33,9 @@ def demo(output: Path) -> None:
 
     The example calls zlib, sorts with key functions, uses a thread pool and recurses deeply. It takes ten seconds.
     """
-    click.echo(f"weft: recording {PROGRAM} at {RATE_HZ} Hz", err=True)
-    with tempfile.TemporaryDirectory(prefix="weft-demo-") as folder:
-        path = Path(folder) / "demo.weft"
+    with scratch_folder() as folder:
+        click.echo(f"weft: recording {PROGRAM} at {RATE_HZ} Hz", err=True)
+        path = folder / "demo.weft"
         with ProgressLine(sys.stderr) as watch:
             record_command([sys.executable, str(PROGRAM)], path, Options(rate_hz=RATE_HZ), watch)
         with Capture(path) as capture:

@@ -23,6 +23,7 @@ from weft.errors import OutputError, WeftError
 from weft.export import FORMATS, check_mode, format_of, write
 from weft.profile.names import escape
 from weft.profile.tables import View
+from weft.scratch import new_folder
 from weft.session import Options, Result, record_command, record_machine, record_process
 from weft.target.launch import shell_status
 from weft.target.process import Process
@@ -135,10 +136,8 @@ def record(
             _print_report(result, view)
         _tell_written(path, result, f" (weft report {path} shows {'them' if output else 'more'})")
         return _status(result)
-    import tempfile  # with what it brings, a thirtieth of the start
-
     _check_writable(path)
-    scratch = Path(tempfile.mkdtemp(prefix="weft-")) / "recording.weft"
+    scratch = new_folder() / "recording.weft"
     result = _record(scratch, pid, command, options)
     try:
         with Capture(scratch) as capture:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import tempfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ from weft.capture.file import read_header
 from weft.errors import ImportedFileError, NotACaptureError
 from weft.export import CAPTURE_ENDING
 from weft.imports.writing import ImportWriter
+from weft.scratch import scratch_folder
 
 MOST_BYTES: Final = 256 << 20  # of a file, uncompressed
 _CONTROL: Final = bytes({*range(32)} - {*b"\t\n\r\f"})
@@ -30,8 +30,8 @@ def open_recording(path: Path) -> Capture:
         return Capture(path)
     data = _content(path)
     name, read = _reader(data)
-    with tempfile.TemporaryDirectory(prefix="weft-") as folder:
-        converted = Path(folder) / f"imported{CAPTURE_ENDING}"
+    with scratch_folder() as folder:
+        converted = folder / f"imported{CAPTURE_ENDING}"
         try:
             with ImportWriter(converted, path, name) as writer:
                 read(data, writer)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import tempfile
 from contextlib import suppress
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 from weft.errors import WeftError
 from weft.recorder import RecorderProcess
+from weft.scratch import new_folder
 from weft.session import Options
 
 _END_LIMIT_S: Final = 5.0  # until a recorder that was told to end is killed
@@ -25,10 +24,10 @@ class LiveRecorder:
 
     def __init__(self, pid: int, options: Options) -> None:
         """Returns when samples are taken. TargetError, LayoutError, CollectorError, OutputError."""
+        self.path = new_folder() / "recording.weft"
         self._recorder = RecorderProcess("weft top", quiet=True)
         self._process = self._recorder.process
         self.pid = self._process.pid
-        self.path = Path(tempfile.mkdtemp(prefix="weft-top-")) / "recording.weft"
         try:
             self._begin(pid, options)
         except BaseException:

@@ -24,8 +24,7 @@ from weft.live.model import Pane
 from weft.live.tables import Spans, columns_of, sortable, table_of
 from weft.live.watch import Watch
 
-PERIODS: Final = (0.5, 1.0, 2.0, 5.0, 10.0)  # seconds from look to look; by bpf a recording is written every 0.5
-_USUAL: Final = 1  # of PERIODS
+PERIODS: Final = (1.0, 2.0, 5.0, 10.0)  # seconds from look to look; what is recorded is written every 0.8
 
 
 class TopApp(App[None]):
@@ -62,7 +61,7 @@ class TopApp(App[None]):
         self._lives = lives or (lambda: True)
         self._default_path = default_path
         self._shown_cost: Cost | None = None
-        self._period = _USUAL
+        self._period = 0
         self._paused = False
         self._gone = False  # the recorder, without having finished its capture
         self._sorts: dict[Pane, int] = {}
