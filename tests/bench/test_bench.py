@@ -57,6 +57,16 @@ def python(function: str) -> Frame:
     return Frame(FrameKind.PYTHON, function, "program.py", 1)
 
 
+def test_who_is_behind_records_for_longer(tmp_path: Path) -> None:
+    """GIVEN what py-spy says while it is behind THEN the last of it is told, and nothing where it is in time."""
+    output = tmp_path / "recording"
+    output.write_text("<module> (program.py:3);work (program.py:2) 7\n")
+    behind = "py-spy> {} behind in sampling, results may be inaccurate. Try reducing the sampling rate\n"
+    said = f"py-spy> Sampling process 5000 times a second\n{behind.format('1.01s')}{behind.format('12.34s')}Errors: 2\n"
+    assert PySpy().told(output, said) == Told(7, lost=2, behind_s=12.34)
+    assert PySpy().told(output, "py-spy> Sampling process 100 times a second\n") == Told(7)
+
+
 def test_a_recording_that_fails() -> None:
     """GIVEN a process that is not there THEN that is an error with the recorder's own words, and no empty result."""
     interpreter = known_to_all()
