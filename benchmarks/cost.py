@@ -131,15 +131,10 @@ class BesideWork(Rounds):
 
     def measure(self, peer: Peer, interpreter: Interpreter, worker: Worker, settings: Settings) -> None:
         """One more round. PeerFailedError."""
-        before = worker.speed(settings.seconds / 2)
-        recording = begin(peer, interpreter, worker.pid, RATE_HZ, settings)
-        with recording.steadily():
-            under = worker.speed(settings.seconds)
-        run = recording.finish(stacks=True)
-        after = worker.speed(settings.seconds / 2)
+        run, work, off_cpu = beside_work(peer, interpreter, worker, RATE_HZ, settings)
         self.keep(run)
-        self.work.append(1 - 2 * under.work / (before.work + after.work))
-        self.off_cpu.append((before.cpu_s + after.cpu_s) / 2 - under.cpu_s)
+        self.work.append(work)
+        self.off_cpu.append(off_cpu)
 
     def cells(self) -> list[str]:
         """In the order of COLUMNS: medians, with ranges where it matters."""
@@ -184,6 +179,20 @@ def begin(peer: Peer, interpreter: Interpreter, pid: int, rate_hz: int, settings
     recording = Recording(peer, interpreter, pid, rate_hz, seconds)
     time.sleep(WARM_UP_S)
     return recording
+
+
+def beside_work(
+    peer: Peer, interpreter: Interpreter, worker: Worker, rate_hz: int, settings: Settings
+) -> tuple[Run, float, float]:
+    """A recording, and the shares of its work and of its CPU time that the target lost meanwhile. PeerFailedError."""
+    before = worker.speed(settings.seconds / 2)
+    recording = begin(peer, interpreter, worker.pid, rate_hz, settings)
+    with recording.steadily():
+        under = worker.speed(settings.seconds)
+    run = recording.finish(stacks=True)
+    after = worker.speed(settings.seconds / 2)
+    off_cpu = (before.cpu_s + after.cpu_s) / 2 - under.cpu_s
+    return run, 1 - 2 * under.work / (before.work + after.work), off_cpu
 
 
 def steady_us(run: Run) -> float:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from interpreters import Interpreter
 
-from benchmarks.cost import SORTS, at_first, begin
+from benchmarks.cost import SORTS, at_first, beside_work
 from benchmarks.peers import Peer, PeerFailedError, Recording, Run, Stack, Told, Weft, places
 from benchmarks.programs import TARGETS, Worker, known_to_all, running_program, running_worker
 from benchmarks.results import Row, Settings, in_all, memory_of, spread
@@ -195,15 +195,10 @@ class Measured(NamedTuple):
 
 def measured(peer: Peer, python: Interpreter, worker: Worker, rate_hz: int, settings: Settings) -> Measured:
     """One round. PeerFailedError."""
-    before = worker.speed(settings.seconds / 3)
-    recording = begin(peer, python, worker.pid, rate_hz, settings)
-    with recording.steadily():
-        under = worker.speed(settings.seconds)
-    run = recording.finish(stacks=True)
-    after = worker.speed(settings.seconds / 3)
+    run, slowed, _ = beside_work(peer, python, worker, rate_hz, settings)
     if not run.told.samples:
         raise PeerFailedError("it has no samples")
-    return Measured(run, 1 - 2 * under.work / (before.work + after.work))
+    return Measured(run, slowed)
 
 
 def add(row: Row, name: str, rounds: Sequence[Measured]) -> None:
