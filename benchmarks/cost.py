@@ -24,7 +24,7 @@ MAX_FILE_MB = 150
 WEFT = (Weft("ptrace"), Weft("bpf"))
 PEERS = (*WEFT, PySpy(), Austin())
 RATES_HZ = (1000, 2000, 5000, 10_000)
-HELD = 0.97  # samples at random: of 6,000, one in forty times there are 2.6 % less
+HELD = 0.99
 SHAPES = {  # of growth: threads that compute, threads that wait, frames of those that compute
     ", 1 thread": (1, 0, 26),
     ", 2 of 2 threads run": (2, 0, 26),
