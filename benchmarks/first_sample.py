@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from interpreters import Interpreter
 
-from benchmarks import install
 from benchmarks.peers import Austin, Peer, PeerFailedError, PySpy, Recording, Stack, Tachyon, Weft, places
 from benchmarks.programs import TARGETS, known_to_all, newest, running_program
-from benchmarks.real import PACKAGES
+from benchmarks.real import with_packages
 from benchmarks.results import Row, Settings, spread
 
 RATE_HZ = 1000
@@ -24,10 +22,12 @@ WEFT = (Weft("ptrace"), Weft("bpf"), Weft("ptrace", native=True), Weft("bpf", na
 def first(settings: Settings) -> Iterator[Row]:
     """Programs whose functions are named for the time: with numpy and pandas loaded, and of 3.15."""
     python = known_to_all((3, 11))
-    if python and install.make("programs", PACKAGES, python.command[0]):
-        its_python = replace(python, command=[str(install.program("programs", "python"))])
+    what = "numpy and pandas are loaded"
+    if python and (its_python := with_packages("programs", python)):
         peers: Sequence[Peer] = (*WEFT, PySpy(), PySpy("--native"), Austin())
-        yield first_row("numpy and pandas are loaded", IMPORTS, peers, its_python, settings)
+        yield first_row(what, IMPORTS, peers, its_python, settings)
+    elif python:
+        yield Row(f"Time to the first sample: {what}", (), notes=["Not measured: they could not be installed."])
     if own := newest((3, 15)):
         yield first_row("nothing else is loaded", "", (*WEFT[:2], Tachyon()), own, settings)
 

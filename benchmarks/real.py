@@ -26,11 +26,12 @@ PEERS: Sequence[Peer] = (Weft("ptrace", native=True), Weft("bpf", native=True), 
 WITH_CHILDREN: Sequence[Peer] = (
     Weft("ptrace", "-s", native=True), Weft("bpf", "-s", native=True), PySpy("--native", "-s"), Austin("-C"),
 )  # fmt: skip
-PACKAGES = [
-    "flask==3.1.2", "waitress==3.0.2", "numpy==2.3.4", "pandas==2.3.3", "scikit-learn==1.7.2", "lxml==6.0.2",
-    "pytest==8.4.2",
-]  # fmt: skip
-TORCH = "torch==2.13.0"  # of 200 MB, or of gigabytes where PyPI has it
+PACKAGES = {  # by environment
+    "flask": ["flask==3.1.2", "waitress==3.0.2"],
+    "programs": ["numpy==2.3.4", "pandas==2.3.3", "scikit-learn==1.7.2", "lxml==6.0.2", "pytest==8.4.2"],
+    "torch": ["torch==2.13.0"],  # of 200 MB, or of gigabytes where PyPI has it
+}
+ENVIRONMENTS = {"Flask": "flask", "PyTorch": "torch"}  # of the other programs "programs"
 SERVERS = {"Flask": ("flask_app.py", ["/", "/items"]), "asyncio server": ("asyncio_server.py", ["/"])}
 POOL = "pool of processes"
 WORK = {
@@ -82,6 +83,13 @@ def running(name: str, python: Interpreter) -> Iterator[Program]:
         yield Server(target.pid, [*python.command, str(FOLDER / "load.py"), str(target.ready["port"])], paths)
 
 
+def with_packages(environment: str, python: Interpreter) -> Interpreter | None:
+    """The Python of an environment with its packages. None, and pip says what went wrong: they cannot be installed."""
+    if not install.make(environment, PACKAGES[environment], python.command[0]):
+        return None
+    return replace(python, command=[str(install.program(environment, "python"))])
+
+
 def real(settings: Settings) -> Iterator[Row]:
     """Each program beside itself, recorded by each peer in turn."""
     python = known_to_all((3, 11))
@@ -89,21 +97,21 @@ def real(settings: Settings) -> Iterator[Row]:
     row = Row(
         f"Real programs, recorded at {RATE_HZ} Hz with native frames, on {python.name if python else 3.11}", columns
     )
-    if python is None or not install.make("programs", PACKAGES, python.command[0]):
-        why = "the programs could not be installed" if python else "there is no CPython 3.9 to 3.11"
-        row.notes.append(f"Not measured: {why}.")
+    if python is None:
+        row.notes.append("Not measured: there is no CPython 3.9 to 3.11.")
         yield row
         return
-    names = QUICKLY if settings.quick else (*SERVERS, *WORK)
-    if "PyTorch" in names and not install.make("torch", [TORCH], python.command[0]):
-        row.notes.append(f"PyTorch was not measured: {TORCH} could not be installed.")
-        names = tuple(name for name in names if name != "PyTorch")
-    for name in names:
-        peers = WITH_CHILDREN if name == POOL else PEERS
-        environment = "torch" if name == "PyTorch" else "programs"
-        its_python = replace(python, command=[str(install.program(environment, "python"))])
-        with running(name, its_python) as program:
-            measure(row, name, program, its_python, peers, settings)
+    by_environment: dict[str, list[str]] = {}
+    for name in QUICKLY if settings.quick else (*SERVERS, *WORK):
+        by_environment.setdefault(ENVIRONMENTS.get(name, "programs"), []).append(name)
+    for environment, names in by_environment.items():
+        its_python = with_packages(environment, python)
+        if its_python is None:
+            row.notes.append(f"{', '.join(names)}: not measured, since {environment} could not be installed.")
+            continue
+        for name in names:
+            with running(name, its_python) as program:
+                measure(row, name, program, its_python, WITH_CHILDREN if name == POOL else PEERS, settings)
     row.notes.append(
         "Slow-down: of rounds of work, or requests, a second, against before and after. p50 and p99: what a client of "
         "the server waits, recorded, and not. CPU of the recorder: in percent of one CPU, its start and its end "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from statistics import NormalDist, fmean
 
@@ -127,7 +128,7 @@ def judged_calls(stacks: list[tuple[Stack, float]]) -> tuple[float, float]:
 
 def shares(settings: Settings) -> Iterator[Row]:
     """Shares of CPU time: of kinds of work, which the program measures by its own clock; of threads, by the kernel."""
-    for interpreter, peers in groups():
+    for interpreter, peers in islice(groups(), 1 if settings.quick else None):
         what = "a dozen kinds of work in turns"
         seconds = _share_seconds(settings) + 4
         row = share_row(what, TARGETS / "kinds.py", [seconds], interpreter, peers, settings)
