@@ -280,14 +280,14 @@ void Weaver::pair_by_count() {
     }
 }
 
-// Whether an activation has called something, which only one with a frame does, and yet there are no frames: what leads to them
-// is wrong, or they are those of the greenlet that starts this one. One that clears its last frame has its anchor alone, where it
-// belongs; junk may look like an anchor, too, but lies elsewhere.
+// Whether there is an activation, and yet there are no frames: what leads to them is wrong, or they are those of the greenlet that
+// starts this one. One that has called nothing may not have linked its first frame yet; that, too, is between frames. One that
+// clears its last frame has its anchor alone, where it belongs; junk may look like an anchor, too, but lies elsewhere.
 bool Weaver::lacks_frames(const PythonStack& python, const NativeStack& native) {
     return python.frames.empty() && std::ranges::find(seams_, Proof::kProven, &Seam::proof) == seams_.end() &&
            std::ranges::any_of(native.frames, [&](const NativeFrame& frame) {
                const CodeMap::Place& place = frame.place;
-               return frame.is_return && (place.eval_loop || (place.address != 0 && site_of(frame) == place.address));
+               return place.eval_loop || (frame.is_return && place.address != 0 && site_of(frame) == place.address);
            });
 }
 
