@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import dropwhile
 from pathlib import Path
 
 import pytest
 from interpreters import Interpreter, all_interpreters
 from recordings import account_of, make_tables, record, stacks_of, woven_stacks_of
-from running import CompileLibrary, StartTarget
+from running import CompileLibrary, StartTarget, Target
 from weft_command import LIMIT_S, until
 from woven_calls import has_gap
 
@@ -50,13 +50,9 @@ def test_a_subinterpreter(python: Interpreter, start_target: StartTarget, tmp_pa
     assert share_of(path, "around", "inside") > 0.99
 
 
-@pytest.mark.parametrize("python", ALL, ids=lambda each: each.name)
-def test_a_subinterpreter_that_is_made_later(python: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
-    """GIVEN a thread that has been sampled before it makes a subinterpreter THEN its stack is that of both since."""
-    target = start_target(python, "inside.py", "later")
-    if "missing" in target.ready:
-        pytest.skip("this build makes no subinterpreters")
-    begin, path, seen = target.process.stdin, tmp_path / "later.weft", 0
+def with_end_of_input(target: Target) -> Callable[[Progress], None]:
+    """Watches a recording: after SAMPLES / 4 samples the target's input ends, SAMPLES later the recording does."""
+    begin, seen = target.process.stdin, 0
     assert begin is not None
 
     def watch(progress: Progress) -> None:
@@ -68,6 +64,16 @@ def test_a_subinterpreter_that_is_made_later(python: Interpreter, start_target: 
         enough(progress)
 
     enough = until(lambda it: begin.closed and it.account.get("samples_taken", 0) >= seen + SAMPLES)
+    return watch
+
+
+@pytest.mark.parametrize("python", ALL, ids=lambda each: each.name)
+def test_a_subinterpreter_that_is_made_later(python: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
+    """GIVEN a thread that has been sampled before it makes a subinterpreter THEN its stack is that of both since."""
+    target = start_target(python, "inside.py", "later")
+    if "missing" in target.ready:
+        pytest.skip("this build makes no subinterpreters")
+    path, watch = tmp_path / "later.weft", with_end_of_input(target)
     record_process(target.pid, path, Options(RATE_HZ, LIMIT_S, Mode.WALL, Collector.BPF), watch)
     assert any(frame.function == "before" for sampled in stacks_of(path) for frame in sampled.frames)
     assert share_of(path, "around", "inside") > 0.99
@@ -163,6 +169,36 @@ def test_a_state_that_is_junk(
     assert whole > 20
     assert cut + again > 20, "it has met the junk"
     assert without <= (10 if interpreter.stripped and interpreter.minor >= (3, 13) else 0)
+
+
+@pytest.mark.parametrize("collector", [Collector.PTRACE, Collector.BPF])
+def test_a_state_that_loses_its_thread(
+    interpreter: Interpreter, start_target: StartTarget, tmp_path: Path, collector: Collector
+) -> None:
+    """GIVEN a thread in its one activation, in the eval loop, whose state does not name it any more THEN its stacks,
+    without Python frames since, say that they lack them.
+
+    Where no symbol tells what the eval loop is, most of them cannot know (docs/design/0005-weaving.md).
+    """
+    target = start_target(interpreter, "hides.py")
+    make_tables(target.pid)
+    path = tmp_path / "hides.weft"
+    options = Options(RATE_HZ, LIMIT_S, Mode.CPU, collector)
+    record_process(target.pid, path, options, with_end_of_input(target))
+    sampled = woven_stacks_of(path)
+    (own,) = {each.thread for each in sampled if "<module>" in [frame.function for frame in each.frames]}
+    kinds = [
+        (each, {frame.kind for frame in each.frames}) for each in sampled if each.thread == own
+    ]  # the other one ends
+    before = sum(each.ticks for each, of_it in kinds if FrameKind.PYTHON in of_it)
+    lacking = [each for each, of_it in kinds if FrameKind.PYTHON not in of_it]
+    without = sum(each.ticks for each in lacking)
+    marked = sum(each.ticks for each in lacking if has_gap(each.frames))
+    print(f"{interpreter.name} {collector.value}: {before} with Python, {without} without, {marked} marked")
+    assert before > SAMPLES / 8
+    assert without > SAMPLES / 2
+    is_known = not (interpreter.stripped and interpreter.minor >= (3, 13))
+    assert (marked == without) == is_known
 
 
 @pytest.mark.serial  # the busier the machine, the later the kernel is told where the interpreter keeps its frames
