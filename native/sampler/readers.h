@@ -19,7 +19,8 @@ namespace weft {
 // A sleep of the calling reader, from now on, and its end.
 class Wake {
    public:
-    Wake(const ThreadFiles& own, bool in_real_time);
+    // `asleep`: the reader's account at this sleep, or at one before.
+    Wake(const ThreadFiles& own, bool in_real_time, const SchedStat& asleep);
 
     // Whether it was this tick that woke the calling reader, which took the CPU at once and has had it ever since. (A reader
     // sleeps too when it waits for its turn, or for a page of the target. Then the target's thread goes on, and may tick.)
@@ -29,12 +30,14 @@ class Wake {
     void has_come() { awake_ns_ = monotonic_ns(); }
 
    private:
+    bool has_waited(std::uint64_t least_ns) const;  // for its CPU, since `asleep`
+
     const ThreadFiles& own_;
     bool in_real_time_;
     std::uint64_t asleep_ns_;
     std::uint64_t awake_ns_ = 0;
     std::uint64_t switches_;
-    SchedStat asleep_;  // not in real time
+    SchedStat asleep_;
 };
 
 class Readers {

@@ -98,7 +98,7 @@ def test_jit(jit: Interpreter, start_target: StartTarget, tmp_path: Path, lack: 
 def test_beside_others(python: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
     """GIVEN a CPU that others have in turns with the program THEN its ticks tell where it stands, as they do alone.
 
-    What is retaken comes in bursts, where the machine's host is busy: of 2,000 samples 2 to 33 were, so there are more.
+    While late readers were told by their tick's age (design 0001), 0.3 to 2.4 % were taken again; since, 0.02 to 0.16.
     """
     samples = 4 * SAMPLES
     target, *others = (start_target(python, "woven.py", 200, DEEP) for _ in range(3))
@@ -108,5 +108,5 @@ def test_beside_others(python: Interpreter, start_target: StartTarget, tmp_path:
     path = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, samples=samples)
     account = account_of(path)
     assert account["samples_taken"] >= samples
-    assert account["stacks_retaken"] <= 0.01 * account["samples_taken"]
+    assert account["stacks_retaken"] <= 0.005 * account["samples_taken"]
     assert losses_of(path).get("no-registers", 0) == 0
