@@ -127,3 +127,12 @@ def missing() -> list[tuple[int, int]]:
     """The supported versions that no interpreter on this machine has."""
     present = {interpreter.minor for interpreter in all_interpreters()}
     return [minor for minor in SUPPORTED if minor not in present]
+
+
+def without_names(binary: bytes, *names: bytes) -> bytes:
+    """The binary with these symbols renamed, in all string tables. The new names have the same GNU hash, so that the
+    dynamic linker still finds them for the binary itself."""
+    for name in names:
+        renamed = name[:-2] + bytes([name[-2] + 1, name[-1] - 33])
+        binary = binary.replace(b"\0" + name + b"\0", b"\0" + renamed + b"\0")
+    return binary

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from interpreters import Interpreter, all_interpreters
+from interpreters import Interpreter, all_interpreters, without_names
 from running import StartTarget, target_env
 from zig import compile_with_zig
 
@@ -410,15 +410,6 @@ def test_embedded_under_any_name(interpreter: Interpreter, tool: Path, tmp_path:
     assert runtime.module == str(engine)
 
 
-def hide_symbols(binary: bytes) -> bytes:
-    """Rename the symbols that tell of a runtime, in all string tables. The new names have the same GNU hash, so that
-    the dynamic linker still finds them for the binary itself."""
-    for name in b"_PyRuntime", b"_PyThreadState_Current", b"PyInterpreterState_Head":
-        renamed = name[:-2] + bytes([name[-2] + 1, name[-1] - 33])
-        binary = binary.replace(b"\0" + name + b"\0", b"\0" + renamed + b"\0")
-    return binary
-
-
 @pytest.mark.parametrize("sections", [True, False], ids=["sections", "no-sections"])
 def test_without_symbols(interpreter: Interpreter, tool: Path, tmp_path: Path, sections: bool) -> None:
     """A binary whose symbols have gone, as of a program that Python was linked into statically, hidden and stripped;
@@ -428,7 +419,12 @@ def test_without_symbols(interpreter: Interpreter, tool: Path, tmp_path: Path, s
     libraries = sorted(prefix.glob("lib/libpython?.*.so.1.0")) if interpreter.chroot is None else []
     if not libraries and interpreter.executable.parent.name != "bin":
         pytest.skip("runs only where it was built")
-    binary = hide_symbols((libraries or [interpreter.executable])[0].read_bytes())
+    binary = without_names(
+        (libraries or [interpreter.executable])[0].read_bytes(),
+        b"_PyRuntime",
+        b"_PyThreadState_Current",
+        b"PyInterpreterState_Head",
+    )
     if not sections:
         # e_shoff, e_shnum, e_shstrndx (gABI, ELF header)
         binary = binary[:40] + bytes(8) + binary[48:60] + bytes(4) + binary[64:]

@@ -22,6 +22,7 @@ from weft.target.elf import ElfError, ElfFile
 from weft.target.image import Image
 from weft.target.jit import DESCRIPTOR, JitCode
 from weft.target.maps import Mapping, Module, modules
+from weft.target.parts import parts_of
 from weft.target.perfmap import JitNames, Room
 from weft.target.process import Process
 from weft.target.target import Target
@@ -277,9 +278,11 @@ def open_files(target: Target, image: Image, module: CodeModule) -> None:
     if module.file:
         with suppress(ElfError):
             found = module.file.ranges_of((*_EVAL_LOOPS, *_STACK_BASES, DESCRIPTOR))
-            module.eval_loops = [range_ for name in _EVAL_LOOPS for range_ in found.get(name, ())]
             module.stack_bases = [range_ for name in _STACK_BASES for range_ in found.get(name, ())]
             ((module.jit_descriptor, _), *_) = found.get(DESCRIPTOR, [(0, 0)])
+            module.eval_loops = [range_ for name in _EVAL_LOOPS for range_ in found.get(name, ())]
+            parts = {part for loop in module.eval_loops for part in parts_of(module.file, *loop)}
+            module.eval_loops += sorted(parts.difference(module.eval_loops))
 
 
 def _vdso(image: Image) -> ElfFile:
