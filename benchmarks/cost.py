@@ -23,17 +23,19 @@ SORTS = 4  # about 30 native frames in 3.13
 MAX_FILE_MB = 150
 WEFT = (Weft("ptrace"), Weft("bpf"))
 PEERS = (*WEFT, PySpy(), Austin())
+OF_CPU_TIME = (Weft("ptrace", "--mode", "cpu"), Weft("bpf", "--mode", "cpu"), PySpy(), Austin("--cpu"))
 RATES_HZ = (1000, 2000, 5000, 10_000)
 HELD = 0.99
-SHAPES = {  # of growth: threads that compute, threads that wait, frames of those that compute
-    ", 1 thread": (1, 0, 26),
-    ", 2 of 2 threads run": (2, 0, 26),
-    ", 2 of 200 threads run": (2, 198, 26),
-    ", 2 of 1000 threads run": (2, 998, 26),
-    ", 10 frames deep": (1, 0, 10),
-    ", 100 frames deep": (1, 0, 100),
-    ", 1,000 frames deep": (1, 0, 1000),
-    ", 10,000 frames deep": (1, 0, 10_000),
+SHAPES = {  # of growth: threads that compute, threads that wait, frames of those that compute, who records them
+    ", 1 thread": (1, 0, 26, PEERS),
+    ", 2 of 2 threads run": (2, 0, 26, PEERS),
+    ", 2 of 2 threads run, CPU time alone": (2, 0, 26, OF_CPU_TIME),
+    ", 2 of 200 threads run": (2, 198, 26, PEERS),
+    ", 2 of 1000 threads run": (2, 998, 26, PEERS),
+    ", 10 frames deep": (1, 0, 10, PEERS),
+    ", 100 frames deep": (1, 0, 100, PEERS),
+    ", 1,000 frames deep": (1, 0, 1000, PEERS),
+    ", 10,000 frames deep": (1, 0, 10_000, PEERS),
 }
 COLUMNS = (
     "CPU/sample",
@@ -241,25 +243,22 @@ def growth(settings: Settings) -> Iterator[Row]:
     python = known_to_all()
     if python is None:
         return
-    others = [peer for peer in PEERS if not isinstance(peer, Weft)]
     columns = (
         "CPU/sample without start and end",
-        *(f"of {other.name}'s" for other in others),
+        *(f"of {peer.name}'s" for peer in PEERS if not isinstance(peer, Weft)),
         "CPU of the recorder",
         "peak memory",
         "samples",
     )
     row = Row(f"Growth: at 1 kHz, {python.name}", columns)
     seen = {name: by_turns(row, name, python, settings) for name in SHAPES}
-    for peer, (name, alike) in product(PEERS, seen.items()):
-        rounds = alike[peer]
+    for index, (name, alike) in product(range(len(PEERS)), seen.items()):
+        peer, rounds = [*alike.items()][index]
+        others = [theirs for other, theirs in alike.items() if not isinstance(other, Weft)]
         if rounds.runs:
             cells = [
                 spread(rounds.steady_us(), "µs"),
-                *(
-                    rounds.ratio_to(alike[other]) if isinstance(peer, Weft) and alike[other].runs else "-"
-                    for other in others
-                ),
+                *(rounds.ratio_to(theirs) if isinstance(peer, Weft) and theirs.runs else "-" for theirs in others),
                 spread([100 * run.steady_cpu for run in rounds.runs], "%"),
                 memory_of(rounds.runs),
                 f"{median(map(samples_of, rounds.runs)):,.0f}",
@@ -269,7 +268,8 @@ def growth(settings: Settings) -> Iterator[Row]:
     row.notes.append(
         "Samples of weft are those at ticks of threads that compute, each by itself: of two that compete for the GIL, "
         "one at a time. The stacks that it takes besides, of each wait, are in its CPU, and not in its samples. The "
-        "others look at all threads for each of theirs, and those of both are counted, the one that waits, too."
+        "others look at all threads for each of theirs, and those of both are counted, the one that waits, too. CPU "
+        "time alone: `weft record --mode cpu` takes no stacks of waits, and `austin --cpu` none of threads that wait."
     )
     with row.trying(WEFT[0], settings, ", an hour's file"):
         row.notes.append(file_size(python, settings))
@@ -277,9 +277,9 @@ def growth(settings: Settings) -> Iterator[Row]:
 
 
 def by_turns(row: Row, shape: str, python: Interpreter, settings: Settings) -> dict[Peer, Rounds]:
-    """Rounds of a recording by each of PEERS of one program of that shape, until it fails."""
-    seen: dict[Peer, Rounds] = {peer: Rounds() for peer in PEERS}
-    running, blocked, depth = SHAPES[shape]
+    """Rounds of a recording by each of its peers of one program of that shape, until it fails."""
+    running, blocked, depth, peers = SHAPES[shape]
+    seen: dict[Peer, Rounds] = {peer: Rounds() for peer in peers}
     with running_worker(python, running, blocked, depth=depth) as worker:
 
         def measure(peer: Peer, rounds: Rounds) -> None:
