@@ -26,16 +26,15 @@ PEERS = (*WEFT, PySpy(), Austin())
 OF_CPU_TIME = (Weft("ptrace", "--mode", "cpu"), Weft("bpf", "--mode", "cpu"), PySpy(), Austin("--cpu"))
 RATES_HZ = (1000, 2000, 5000, 10_000)
 HELD = 0.99
-SHAPES = {  # of growth: threads that compute, threads that wait, frames of those that compute, who records them
-    ", 1 thread": (1, 0, 26, PEERS),
-    ", 2 of 2 threads run": (2, 0, 26, PEERS),
-    ", 2 of 2 threads run, CPU time alone": (2, 0, 26, OF_CPU_TIME),
-    ", 2 of 200 threads run": (2, 198, 26, PEERS),
-    ", 2 of 1000 threads run": (2, 998, 26, PEERS),
-    ", 10 frames deep": (1, 0, 10, PEERS),
-    ", 100 frames deep": (1, 0, 100, PEERS),
-    ", 1,000 frames deep": (1, 0, 1000, PEERS),
-    ", 10,000 frames deep": (1, 0, 10_000, PEERS),
+SHAPES = {  # of growth: threads that compute, threads that wait, frames of those that compute
+    ", 1 thread": (1, 0, 26),
+    ", 2 of 2 threads run": (2, 0, 26),
+    ", 2 of 200 threads run": (2, 198, 26),
+    ", 2 of 1000 threads run": (2, 998, 26),
+    ", 10 frames deep": (1, 0, 10),
+    ", 100 frames deep": (1, 0, 100),
+    ", 1,000 frames deep": (1, 0, 1000),
+    ", 10,000 frames deep": (1, 0, 10_000),
 }
 COLUMNS = (
     "CPU/sample",
@@ -59,13 +58,23 @@ def cost(settings: Settings) -> Iterator[Row]:
         title = f"Cost at 1 kHz: 30 Python and 30 native frames, {python.name}"
         native = (Weft("ptrace", native=True), Weft("bpf", native=True), PySpy("--native"))
         yield compare(title, native, python, settings, sorts=SORTS)
+        title = f"Cost at 1 kHz, of CPU time alone: two threads that compete for the GIL, {python.name}"
+        row = compare(title, OF_CPU_TIME, python, settings, running=2)
+        row.notes.append(
+            "By default weft and austin take stacks of what waits, too (see growth). Here `weft record --mode cpu` "
+            "takes none, nor does `austin --cpu` of threads that wait as it looks; py-spy never does, as far as it can "
+            "tell."
+        )
+        yield row
     own = newest((3, 15))
     if own and not settings.quick:
         title = f"Cost at 1 kHz: one busy thread, 30 Python frames, {own.name}"
         yield compare(title, (*WEFT, Tachyon(), Tachyon("--blocking")), own, settings)
 
 
-def compare(title: str, peers: Sequence[Peer], interpreter: Interpreter, settings: Settings, sorts: int = 0) -> Row:
+def compare(
+    title: str, peers: Sequence[Peer], interpreter: Interpreter, settings: Settings, *, running: int = 1, sorts: int = 0
+) -> Row:
     """Rounds of one recording of each peer; in each, the speed of the program before, under it, and after.
 
     A virtual machine's speed may change by a third from one second to the next, and the slow-down with it. The share of
@@ -73,7 +82,7 @@ def compare(title: str, peers: Sequence[Peer], interpreter: Interpreter, setting
     """
     row = Row(title, COLUMNS)
     seen = {peer: BesideWork() for peer in peers}
-    with running_worker(interpreter, sorts=sorts) as worker:
+    with running_worker(interpreter, running, sorts=sorts) as worker:
         at_first(row, peers, interpreter, worker.pid, settings)
         for _ in range(settings.rounds):
             row.take_turns(seen, lambda peer, rounds: rounds.measure(peer, interpreter, worker, settings), settings)
@@ -81,7 +90,7 @@ def compare(title: str, peers: Sequence[Peer], interpreter: Interpreter, setting
     for peer, rounds in seen.items():
         row.add(peer.name, rounds.cells(), rounds.measured())
     row.notes.append(
-        "CPU/sample: of samples of the thread that computes. Late and lost: in all rounds; longest: of all. weft bpf "
+        "CPU/sample: of samples of what computes. Late and lost: in all rounds; longest: of all. weft bpf "
         "takes its samples in the program's own time: what that takes is in its CPU, and in the slow-down."
     )
     for peer in seen:
@@ -183,6 +192,14 @@ def begin(peer: Peer, interpreter: Interpreter, pid: int, rate_hz: int, settings
     return recording
 
 
+def steady_run(peer: Peer, interpreter: Interpreter, pid: int, rate_hz: int, settings: Settings) -> Run:
+    """A recording, with what it took of a CPU for `settings.seconds` between its start and its end. PeerFailedError."""
+    recording = begin(peer, interpreter, pid, rate_hz, settings)
+    with recording.steadily():
+        time.sleep(settings.seconds)
+    return recording.finish(stacks=True)
+
+
 def beside_work(
     peer: Peer, interpreter: Interpreter, worker: Worker, rate_hz: int, settings: Settings
 ) -> tuple[Run, float, float]:
@@ -243,22 +260,25 @@ def growth(settings: Settings) -> Iterator[Row]:
     python = known_to_all()
     if python is None:
         return
+    others = [peer for peer in PEERS if not isinstance(peer, Weft)]
     columns = (
         "CPU/sample without start and end",
-        *(f"of {peer.name}'s" for peer in PEERS if not isinstance(peer, Weft)),
+        *(f"of {other.name}'s" for other in others),
         "CPU of the recorder",
         "peak memory",
         "samples",
     )
     row = Row(f"Growth: at 1 kHz, {python.name}", columns)
     seen = {name: by_turns(row, name, python, settings) for name in SHAPES}
-    for index, (name, alike) in product(range(len(PEERS)), seen.items()):
-        peer, rounds = [*alike.items()][index]
-        others = [theirs for other, theirs in alike.items() if not isinstance(other, Weft)]
+    for peer, (name, alike) in product(PEERS, seen.items()):
+        rounds = alike[peer]
         if rounds.runs:
             cells = [
                 spread(rounds.steady_us(), "µs"),
-                *(rounds.ratio_to(theirs) if isinstance(peer, Weft) and theirs.runs else "-" for theirs in others),
+                *(
+                    rounds.ratio_to(alike[other]) if isinstance(peer, Weft) and alike[other].runs else "-"
+                    for other in others
+                ),
                 spread([100 * run.steady_cpu for run in rounds.runs], "%"),
                 memory_of(rounds.runs),
                 f"{median(map(samples_of, rounds.runs)):,.0f}",
@@ -268,8 +288,7 @@ def growth(settings: Settings) -> Iterator[Row]:
     row.notes.append(
         "Samples of weft are those at ticks of threads that compute, each by itself: of two that compete for the GIL, "
         "one at a time. The stacks that it takes besides, of each wait, are in its CPU, and not in its samples. The "
-        "others look at all threads for each of theirs, and those of both are counted, the one that waits, too. CPU "
-        "time alone: `weft record --mode cpu` takes no stacks of waits, and `austin --cpu` none of threads that wait."
+        "others look at all threads for each of theirs, and those of both are counted, the one that waits, too."
     )
     with row.trying(WEFT[0], settings, ", an hour's file"):
         row.notes.append(file_size(python, settings))
@@ -277,16 +296,13 @@ def growth(settings: Settings) -> Iterator[Row]:
 
 
 def by_turns(row: Row, shape: str, python: Interpreter, settings: Settings) -> dict[Peer, Rounds]:
-    """Rounds of a recording by each of its peers of one program of that shape, until it fails."""
-    running, blocked, depth, peers = SHAPES[shape]
-    seen: dict[Peer, Rounds] = {peer: Rounds() for peer in peers}
+    """Rounds of a recording by each of PEERS of one program of that shape, until it fails."""
+    seen: dict[Peer, Rounds] = {peer: Rounds() for peer in PEERS}
+    running, blocked, depth = SHAPES[shape]
     with running_worker(python, running, blocked, depth=depth) as worker:
 
         def measure(peer: Peer, rounds: Rounds) -> None:
-            recording = begin(peer, python, worker.pid, RATE_HZ, settings)
-            with recording.steadily():
-                time.sleep(settings.seconds)
-            rounds.keep(recording.finish(stacks=True))
+            rounds.keep(steady_run(peer, python, worker.pid, RATE_HZ, settings))
 
         for _ in range(settings.rounds):
             row.take_turns(seen, measure, settings, shape)

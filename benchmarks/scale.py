@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
 from interpreters import Interpreter
 
-from benchmarks.cost import at_first
+from benchmarks.cost import at_first, steady_run
 from benchmarks.peers import Austin, Peer, PeerFailedError, PySpy, Recording, Run, Weft
 from benchmarks.programs import TARGETS, known_to_all, running_program
 from benchmarks.results import Row, Settings, in_all, memory_of, spread
@@ -70,24 +70,34 @@ def with_processes(python: Interpreter, settings: Settings) -> Row:
     """A process and its children, all of which compute."""
     py_spy, austin = PySpy("-s"), Austin("-C")
     peers = (Weft("ptrace", "-s"), Weft("bpf", "-s"), py_spy, austin)
+    theirs = ("of py-spy's", "of austin's")
     row = Row(
         f"Growth with processes: together they use one CPU, at {FAMILY_HZ} Hz, {python.name}",
-        ("CPU of the recorder", "of py-spy's", "of austin's", "peak memory", "samples", "late", "lost"),
+        ("CPU of the recorder", *theirs, "without start and end", *theirs, "peak memory", "samples", "late", "lost"),
     )
     for count in (1, 10) if settings.quick else (1, 10, 100):
         what = f", {count} processes" if count > 1 else ", 1 process"
         seen: Seen = {peer: [] for peer in peers}
         with running_program(python, TARGETS / "family.py", count) as target:
             at_first(row, peers, python, target.pid, settings)
+
+            def measure(peer: Peer, runs: list[Run], pid: int = target.pid) -> None:
+                runs.append(steady_run(peer, python, pid, FAMILY_HZ, settings))
+
             for _ in range(settings.rounds):
-                _take_turns(seen, row, python, target.pid, FAMILY_HZ, settings, what)
+                row.take_turns(seen, measure, settings, what)
         for peer, runs in seen.items():
             if runs:
-                cells = _figures(peer, seen, (py_spy, austin))
-                late, lost = in_all([run.told.late for run in runs]), in_all([run.told.lost for run in runs])
-                row.add(peer.name + what, [*cells, late, lost], _measured(runs))
+                cells = [
+                    *_figures(_cpu_percent, peer, seen, (py_spy, austin)),
+                    *_figures(_steady_percent, peer, seen, (py_spy, austin)),
+                    *_size(runs),
+                    in_all([run.told.late for run in runs]),
+                    in_all([run.told.lost for run in runs]),
+                ]
+                row.add(peer.name + what, cells, _measured(runs) | {"steady_cpu_percent": _steady_percent(runs)})
     row.notes.append(
-        "CPU of the recorder: of one CPU over the time that was asked for, its start and its end included. Each "
+        "CPU of the recorder: of one CPU over the whole recording, its start and its end included, and without. Each "
         "process computes a part of the time. Samples are not alike: weft's are of CPU time, one by one; the others "
         "look at all processes at each of theirs, and austin keeps those that sleep, too. Late and lost: in all rounds."
     )
@@ -113,12 +123,17 @@ def with_code(python: Interpreter, settings: Settings) -> Row:
                     _libraries(megabytes) as libraries,
                     running_program(python, TARGETS / "mapped.py", *libraries) as target,
                 ):
-                    _take_turns(seen, row, python, target.pid, MAPPED_HZ, settings, what, stacks=True)
+
+                    def measure(peer: Peer, runs: list[Run], pid: int = target.pid) -> None:
+                        recording = Recording(peer, python, pid, MAPPED_HZ, settings.seconds)
+                        runs.append(recording.finish(stacks=True))
+
+                    row.take_turns(seen, measure, settings, what)
             except PeerFailedError as error:
                 row.missing[f"{megabytes:,} MB"] = str(error)
         for peer, runs in seen.items():
             if runs:
-                cells = _figures(peer, seen, (py_spy,))
+                cells = [*_figures(_cpu_percent, peer, seen, (py_spy,)), *_size(runs)]
                 named, lost = min(map(_named, runs)), in_all([run.told.lost for run in runs])
                 row.add(peer.name + what, [*cells, f"{named:.0%}", lost], _measured(runs))
     row.notes.append(
@@ -130,39 +145,25 @@ def with_code(python: Interpreter, settings: Settings) -> Row:
     return row
 
 
-def _take_turns(
-    seen: Seen,
-    row: Row,
-    python: Interpreter,
-    pid: int,
-    rate_hz: int,
-    settings: Settings,
-    what: str,
-    *,
-    stacks: bool = False,
-) -> None:
-    """One round of recordings."""
-
-    def measure(peer: Peer, runs: list[Run]) -> None:
-        runs.append(Recording(peer, python, pid, rate_hz, settings.seconds).finish(stacks=stacks))
-
-    row.take_turns(seen, measure, settings, what)
-
-
-def _figures(peer: Peer, seen: Seen, others: Sequence[Peer]) -> list[str]:
-    """CPU, beside that of others round by round where it is weft's, memory and samples."""
-    runs = seen[peer]
+def _figures(
+    figure: Callable[[Sequence[Run]], list[float]], peer: Peer, seen: Seen, others: Sequence[Peer]
+) -> list[str]:
+    """A figure in percent; and what part it is of others', round by round, where it is weft's."""
+    own = figure(seen[peer])
     return [
-        spread(_cpu_percent(runs), "%"),
+        spread(own, "%"),
         *(
-            spread([run.cpu_s / other.cpu_s for run, other in zip(runs, seen[of], strict=False)], "")
+            spread([one / another for one, another in zip(own, figure(seen[of]), strict=False)], "")
             if isinstance(peer, Weft) and seen[of]
             else "-"
             for of in others
         ),
-        memory_of(runs),
-        f"{median(run.told.samples for run in runs):,.0f}",
     ]
+
+
+def _size(runs: Sequence[Run]) -> list[str]:
+    """Memory and samples."""
+    return [memory_of(runs), f"{median(run.told.samples for run in runs):,.0f}"]
 
 
 def _measured(runs: Sequence[Run]) -> dict[str, list[float]]:
@@ -171,6 +172,10 @@ def _measured(runs: Sequence[Run]) -> dict[str, list[float]]:
 
 def _cpu_percent(runs: Sequence[Run]) -> list[float]:
     return [100 * run.cpu_s / run.seconds for run in runs]
+
+
+def _steady_percent(runs: Sequence[Run]) -> list[float]:
+    return [100 * run.steady_cpu for run in runs]
 
 
 def _named(run: Run) -> float:

@@ -39,11 +39,14 @@ void KernelClocks::draw(std::uint64_t now_ns, std::uint64_t period_ns, const std
         } else if (cpu.is_starting || !cpu.has_ticked || now_ns - cpu.drawn_ns < kKept * period_ns) {
             continue;
         }
-        draw_next(cpu, now_ns, period_ns, factor());
+        // Two that are drawn after each other have their share together: 64 rates drawn alone are 3.6 % off in sum (standard
+        // deviation), and for as long as it takes to draw them all.
+        cpu.factor = cpu.next % 2 == 0 ? factor() : 2 - cpu.factor;
+        draw_next(cpu, now_ns, period_ns);
     }
 }
 
-void KernelClocks::draw_next(Cpu& cpu, std::uint64_t now_ns, std::uint64_t period_ns, double factor) {
+void KernelClocks::draw_next(Cpu& cpu, std::uint64_t now_ns, std::uint64_t period_ns) {
     if (cpu.clocks.empty()) {
         return;
     }
@@ -56,7 +59,7 @@ void KernelClocks::draw_next(Cpu& cpu, std::uint64_t now_ns, std::uint64_t perio
     // A period is kept for a time, not for a number of ticks, so it is the rate that has to be right in the mean. The clock begins
     // anew with it: what has passed of the last one is lost, half of it as a rule, once in such a time.
     const double mean_ns = static_cast<double>(period_ns) * static_cast<double>(cpu.clocks.size());
-    set_period_(clock.event, static_cast<std::uint64_t>(1 / (factor / mean_ns + 0.5 / kept_ns)));
+    set_period_(clock.event, static_cast<std::uint64_t>(1 / (cpu.factor / mean_ns + 0.5 / kept_ns)));
 }
 
 void KernelClocks::by_ioctl(int event, std::uint64_t period_ns) { ioctl(event, PERF_EVENT_IOC_PERIOD, &period_ns); }

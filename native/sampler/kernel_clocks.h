@@ -20,7 +20,8 @@ class KernelClocks {
     void note_tick(std::uint32_t cpu);
 
     // Gives a clock of each CPU that has ticked, and has kept its clocks for some times `period_ns`, another period, so that those of a
-    // CPU tick once in `period_ns` in the mean. `factor` draws by what its rate is to be another than that of its fellows.
+    // CPU tick once in `period_ns` in the mean. `factor` draws what its rate is to be of its fellows' mean: from 0 to 2, 1 in
+    // the mean.
     void draw(std::uint64_t now_ns, std::uint64_t period_ns, const std::function<double()>& factor);
 
    private:
@@ -31,12 +32,13 @@ class KernelClocks {
     struct Cpu {
         std::vector<Clock> clocks;
         std::size_t next = 0;        // the one that is drawn next
+        double factor = 1;           // of the one that was drawn last
         bool is_starting = true;     // the first clock still ticks at the whole rate
         bool has_ticked = false;     // and a sample was taken, since the last drawing
         std::uint64_t drawn_ns = 0;  // when that was
     };
     static void by_ioctl(int event, std::uint64_t period_ns);
-    void draw_next(Cpu& cpu, std::uint64_t now_ns, std::uint64_t period_ns, double factor);
+    void draw_next(Cpu& cpu, std::uint64_t now_ns, std::uint64_t period_ns);
 
     SetPeriod set_period_;
     std::vector<Cpu> cpus_;

@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "memory/image.h"
@@ -1106,6 +1107,7 @@ void clocks_tick_together_at_the_rate_and_without_memory() {
     // The second CPU is offline.
     KernelClocks clocks({events, {}}, [&own](int event, std::uint64_t period) { own.set_period(event, period); });
     std::size_t in_first_period = 0;
+    std::size_t until_then = 0;
     while (own.now_ns < 600'000 * kMs) {
         if (own.run_until(own.now_ns + 10 * kMs)) {
             clocks.note_tick(0);
@@ -1113,6 +1115,11 @@ void clocks_tick_together_at_the_rate_and_without_memory() {
         clocks.draw(own.now_ns, kMs, factor);
         if (own.now_ns <= kCount * kMs) {
             in_first_period = own.ticks_ns.size();
+        }
+        if (own.now_ns % (1000 * kMs) == 0) {
+            // Each second by itself, once all have been drawn.
+            const std::size_t ticks = own.ticks_ns.size() - std::exchange(until_then, own.ticks_ns.size());
+            CHECK(own.now_ns < 3000 * kMs || (ticks > 985 && ticks < 1015));
         }
     }
     CHECK(in_first_period > kCount / 2 && in_first_period < kCount * 3 / 2);

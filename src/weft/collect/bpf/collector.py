@@ -197,5 +197,7 @@ def _ring_bytes(ticks: int) -> int:
 
 def _periods_ns(rate_hz: int, count: int) -> list[int]:
     """The periods with which the clocks of a CPU begin. The first keeps the rate alone until the others tick, too."""
-    rates_hz = [float(rate_hz), *(rate_hz / count * random.uniform(0.5, 1.5) for _ in range(count - 1))]  # noqa: S311
+    # In pairs that have their share together (KernelClocks).
+    factors = [each for drawn in (random.uniform(0.5, 1.5) for _ in range(count)) for each in (drawn, 2 - drawn)]  # noqa: S311
+    rates_hz = [float(rate_hz), *(rate_hz / count * factor for factor in factors[1:count])]
     return [round(1e9 / rate) for rate in rates_hz]
