@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -13,7 +13,7 @@ from statistics import median
 from interpreters import Interpreter
 
 from benchmarks.cost import at_first, steady_run
-from benchmarks.peers import Austin, Peer, PeerFailedError, PySpy, Recording, Run, Weft
+from benchmarks.peers import Austin, Peer, PeerFailedError, PySpy, Run, Weft
 from benchmarks.programs import TARGETS, known_to_all, running_program
 from benchmarks.results import Row, Settings, in_all, memory_of, spread
 
@@ -70,32 +70,21 @@ def with_processes(python: Interpreter, settings: Settings) -> Row:
     """A process and its children, all of which compute."""
     py_spy, austin = PySpy("-s"), Austin("-C")
     peers = (Weft("ptrace", "-s"), Weft("bpf", "-s"), py_spy, austin)
-    theirs = ("of py-spy's", "of austin's")
     row = Row(
         f"Growth with processes: together they use one CPU, at {FAMILY_HZ} Hz, {python.name}",
-        ("CPU of the recorder", *theirs, "without start and end", *theirs, "peak memory", "samples", "late", "lost"),
+        (*_columns(py_spy, austin), "late", "lost"),
     )
     for count in (1, 10) if settings.quick else (1, 10, 100):
         what = f", {count} processes" if count > 1 else ", 1 process"
         seen: Seen = {peer: [] for peer in peers}
         with running_program(python, TARGETS / "family.py", count) as target:
             at_first(row, peers, python, target.pid, settings)
-
-            def measure(peer: Peer, runs: list[Run], pid: int = target.pid) -> None:
-                runs.append(steady_run(peer, python, pid, FAMILY_HZ, settings))
-
             for _ in range(settings.rounds):
-                row.take_turns(seen, measure, settings, what)
+                _take_turns(seen, row, python, target.pid, FAMILY_HZ, settings, what)
         for peer, runs in seen.items():
             if runs:
-                cells = [
-                    *_figures(_cpu_percent, peer, seen, (py_spy, austin)),
-                    *_figures(_steady_percent, peer, seen, (py_spy, austin)),
-                    *_size(runs),
-                    in_all([run.told.late for run in runs]),
-                    in_all([run.told.lost for run in runs]),
-                ]
-                row.add(peer.name + what, cells, _measured(runs) | {"steady_cpu_percent": _steady_percent(runs)})
+                late, lost = in_all([run.told.late for run in runs]), in_all([run.told.lost for run in runs])
+                row.add(peer.name + what, [*_cells(peer, seen, (py_spy, austin)), late, lost], _measured(runs))
     row.notes.append(
         "CPU of the recorder: of one CPU over the whole recording, its start and its end included, and without. Each "
         "process computes a part of the time. Samples are not alike: weft's are of CPU time, one by one; the others "
@@ -110,7 +99,7 @@ def with_code(python: Interpreter, settings: Settings) -> Row:
     peers = (Weft("ptrace", native=True), Weft("bpf", native=True), py_spy)
     row = Row(
         f"Growth with mapped code, with native frames at {MAPPED_HZ} Hz, {python.name}",
-        ("CPU of the recorder", "of py-spy's", "peak memory", "samples", "the libraries' functions", "lost"),
+        (*_columns(py_spy), "the libraries' functions", "lost"),
     )
     with running_program(python, TARGETS / "mapped.py") as target:
         at_first(row, peers, python, target.pid, settings)
@@ -123,51 +112,58 @@ def with_code(python: Interpreter, settings: Settings) -> Row:
                     _libraries(megabytes) as libraries,
                     running_program(python, TARGETS / "mapped.py", *libraries) as target,
                 ):
-
-                    def measure(peer: Peer, runs: list[Run], pid: int = target.pid) -> None:
-                        recording = Recording(peer, python, pid, MAPPED_HZ, settings.seconds)
-                        runs.append(recording.finish(stacks=True))
-
-                    row.take_turns(seen, measure, settings, what)
+                    _take_turns(seen, row, python, target.pid, MAPPED_HZ, settings, what)
             except PeerFailedError as error:
                 row.missing[f"{megabytes:,} MB"] = str(error)
         for peer, runs in seen.items():
             if runs:
-                cells = [*_figures(_cpu_percent, peer, seen, (py_spy,)), *_size(runs)]
                 named, lost = min(map(_named, runs)), in_all([run.told.lost for run in runs])
-                row.add(peer.name + what, [*cells, f"{named:.0%}", lost], _measured(runs))
+                row.add(peer.name + what, [*_cells(peer, seen, (py_spy,)), f"{named:.0%}", lost], _measured(runs))
     row.notes.append(
         "Libraries of 100 MB of code (one of 10 MB), in functions of 256 bytes, with symbols and .eh_frame, called in "
-        "turns. CPU of the recorder: of one CPU, its start and its end included. The libraries' functions: the part of "
-        "the time, the least of all rounds, in which one of them is shown by its name. Each library is new to weft "
-        "ptrace; weft bpf, which comes after it, finds the unwind tables that it has kept. Lost: in all rounds."
+        "turns. CPU of the recorder: of one CPU over the whole recording, its start and its end included, and without. "
+        "The libraries' functions: the part of the time, the least of all rounds, in which one of them is shown by its "
+        "name. Each library is new to weft ptrace; weft bpf, which comes after it, finds the unwind tables that it has "
+        "kept. Lost: in all rounds."
     )
     return row
 
 
-def _figures(
-    figure: Callable[[Sequence[Run]], list[float]], peer: Peer, seen: Seen, others: Sequence[Peer]
-) -> list[str]:
-    """A figure in percent; and what part it is of others', round by round, where it is weft's."""
-    own = figure(seen[peer])
-    return [
-        spread(own, "%"),
-        *(
-            spread([one / another for one, another in zip(own, figure(seen[of]), strict=False)], "")
-            if isinstance(peer, Weft) and seen[of]
-            else "-"
-            for of in others
-        ),
-    ]
+def _take_turns(
+    seen: Seen, row: Row, python: Interpreter, pid: int, rate_hz: int, settings: Settings, what: str
+) -> None:
+    """One round of recordings."""
+
+    def measure(peer: Peer, runs: list[Run]) -> None:
+        runs.append(steady_run(peer, python, pid, rate_hz, settings))
+
+    row.take_turns(seen, measure, settings, what)
 
 
-def _size(runs: Sequence[Run]) -> list[str]:
-    """Memory and samples."""
-    return [memory_of(runs), f"{median(run.told.samples for run in runs):,.0f}"]
+def _columns(*others: Peer) -> tuple[str, ...]:
+    theirs = [f"of {other.name.split()[0]}'s" for other in others]
+    return ("CPU of the recorder", *theirs, "without start and end", *theirs, "peak memory", "samples")
+
+
+def _cells(peer: Peer, seen: Seen, others: Sequence[Peer]) -> list[str]:
+    """In the order of _columns: CPU, each beside that of others round by round where it is weft's."""
+    runs = seen[peer]
+    cells = []
+    for figure in (_cpu_percent, _steady_percent):
+        own = figure(runs)
+        cells.append(spread(own, "%"))
+        for other in others:
+            beside = [one / another for one, another in zip(own, figure(seen[other]), strict=False)]
+            cells.append(spread(beside, "") if isinstance(peer, Weft) and beside else "-")
+    return [*cells, memory_of(runs), f"{median(run.told.samples for run in runs):,.0f}"]
 
 
 def _measured(runs: Sequence[Run]) -> dict[str, list[float]]:
-    return {"recorder_cpu_percent": _cpu_percent(runs), "peak_bytes": [run.peak_bytes for run in runs]}
+    return {
+        "recorder_cpu_percent": _cpu_percent(runs),
+        "steady_cpu_percent": _steady_percent(runs),
+        "peak_bytes": [run.peak_bytes for run in runs],
+    }
 
 
 def _cpu_percent(runs: Sequence[Run]) -> list[float]:
