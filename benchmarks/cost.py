@@ -58,18 +58,23 @@ def cost(settings: Settings) -> Iterator[Row]:
         title = f"Cost at 1 kHz: 30 Python and 30 native frames, {python.name}"
         native = (Weft("ptrace", native=True), Weft("bpf", native=True), PySpy("--native"))
         yield compare(title, native, python, settings, sorts=SORTS)
-        title = f"Cost at 1 kHz, of CPU time alone: two threads that compete for the GIL, {python.name}"
-        row = compare(title, OF_CPU_TIME, python, settings, running=2)
-        row.notes.append(
-            "By default weft and austin take stacks of what waits, too (see growth). Here `weft record --mode cpu` "
-            "takes none, nor does `austin --cpu` of threads that wait as it looks; py-spy never does, as far as it can "
-            "tell."
-        )
-        yield row
+        if not settings.quick:
+            yield at_the_gil(python, settings)
     own = newest((3, 15))
     if own and not settings.quick:
         title = f"Cost at 1 kHz: one busy thread, 30 Python frames, {own.name}"
         yield compare(title, (*WEFT, Tachyon(), Tachyon("--blocking")), own, settings)
+
+
+def at_the_gil(python: Interpreter, settings: Settings) -> Row:
+    """Two threads that compete for the GIL, by recorders that take no stacks of what waits."""
+    title = f"Cost at 1 kHz, of CPU time alone: two threads that compete for the GIL, {python.name}"
+    row = compare(title, OF_CPU_TIME, python, settings, running=2)
+    row.notes.append(
+        "By default weft and austin take stacks of what waits, too (see growth). Here `weft record --mode cpu` takes "
+        "none, nor does `austin --cpu` of threads that wait as it looks; py-spy never does, as far as it can tell."
+    )
+    return row
 
 
 def compare(
