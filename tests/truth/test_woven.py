@@ -98,7 +98,7 @@ def test_jit(jit: Interpreter, start_target: StartTarget, tmp_path: Path, lack: 
 def test_beside_others(python: Interpreter, start_target: StartTarget, tmp_path: Path) -> None:
     """GIVEN a CPU that others have in turns with the program THEN its ticks tell where it stands, as they do alone.
 
-    While late readers were told by their tick's age (design 0001), 0.3 to 2.4 % were taken again; since, 0.02 to 0.16.
+    While late readers were told by their tick's age (design 0001), 0.1 to 1.6 % were taken again; since, 0.02 to 0.16.
     """
     samples = 4 * SAMPLES
     target, *others = (start_target(python, "woven.py", 200, DEEP) for _ in range(3))

@@ -60,7 +60,7 @@ def test_as_the_symbols_tell(library: Path, tmp_path: Path) -> None:
 
 
 def test_of_a_damaged_file(library: Path) -> None:
-    """GIVEN nonsense in what tells of functions THEN there are no parts, or there is an ElfError, and nothing else."""
+    """GIVEN nonsense in what tells of functions THEN there is no part, an ElfError, or one that holds the true one."""
     data = library.read_bytes()
     with ElfFile(str(library)) as file:
         sections = [section for name in (".eh_frame_hdr", ".eh_frame") if (section := file.section(name))]
