@@ -131,7 +131,7 @@ INLINE long tell_stacks(struct walk* walk, void* context) {
     if (sample->record == WEFT_OUT) {
         tell_gil(scratch, &walk->process->python);
     }
-    if (sample->in_kernel) {
+    if (wants_native() && sample->in_kernel) {  // the kernel's unwinder takes longer than our walks do
         add_kernel_stack(scratch, context);
     }
     if (sample->native_end > WEFT_END_DEPTH) {

@@ -99,6 +99,7 @@ class Sampler {
 
     // pacing.cpp
     std::uint64_t next_deadline_ns(std::uint64_t now_ns) const;
+    std::uint64_t check_time(std::uint64_t at_ns) const;
     void arm_timer(std::uint64_t now_ns);
     void postpone_timer(std::uint64_t now_ns);
     void set_timer(std::uint64_t at_ns);

@@ -35,6 +35,7 @@ def {name}(seconds):
 {name}({seconds})
 """
 USER = 61234  # whom nobody else has
+FILTERED_USER = 61235  # nor this one, but for the test of the filter
 SHELL = "i=0; while [ $i -lt 100000000 ]; do i=$((i+1)); done"
 
 
@@ -290,10 +291,10 @@ def test_filter_by_name(tmp_path: Path) -> None:
 
 def test_filter_by_user(tmp_path: Path) -> None:
     path = tmp_path / "x.weft"
-    somebody = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"]
+    somebody = ["setpriv", f"--reuid={FILTERED_USER}", f"--regid={FILTERED_USER}", "--clear-groups"]
     with running(["sh", "-c", SHELL]), running([*somebody, "sh", "-c", SHELL]) as (shell,):
-        wait_until(lambda: Path(f"/proc/{shell}").stat().st_uid == USER, "it is another user's")
-        record_all(path, 2, "--user", USER)
+        wait_until(lambda: Path(f"/proc/{shell}").stat().st_uid == FILTERED_USER, "it is another user's")
+        record_all(path, 2, "--user", FILTERED_USER)
     assert pids_in(path) == {shell}
 
 
