@@ -115,22 +115,31 @@ def at_first(row: Row, peers: Sequence[Peer], interpreter: Interpreter, pid: int
 
 @dataclass
 class Rounds:
-    """Recordings by one recorder, one in each round."""
+    """Recordings by one recorder, one in each round. Their stacks, which may be gigabytes, are not kept."""
 
     runs: list[Run] = field(default_factory=list)
+    samples: list[float] = field(default_factory=list)  # of each, those that samples_of() counts
 
     def keep(self, run: Run) -> None:
         """One more. PeerFailedError."""
-        steady_us(run)  # or it has failed
+        samples = samples_of(run)
+        run.stacks.clear()
         self.runs.append(run)
+        self.samples.append(samples)
 
     def cpu_us(self) -> list[float]:
         """The CPU time of a sample, start and all."""
-        return [run.cpu_s / samples_of(run) * 1e6 for run in self.runs]
+        return [run.cpu_s / samples * 1e6 for run, samples in zip(self.runs, self.samples, strict=True)]
 
     def steady_us(self) -> list[float]:
-        """The CPU time of one more sample."""
-        return [steady_us(run) for run in self.runs]
+        """The CPU time of one more sample, in µs: neither the start nor the end is in it.
+
+        It is not the difference of a short and a longer recording: starts differ by more than thousands of samples
+        take.
+        """
+        return [
+            run.steady_cpu * run.seconds / samples * 1e6 for run, samples in zip(self.runs, self.samples, strict=True)
+        ]
 
     def ratio_to(self, other: Rounds) -> str:
         """What part one more sample took of one of the other's, round by round; the other may have failed in one."""
@@ -163,7 +172,7 @@ class BesideWork(Rounds):
             micros([run.told.hold_median_s for run in self.runs]),
             micros([max(longest, default=None)]),
             memory_of(self.runs),
-            f"{median(samples_of(run) for run in self.runs):,.0f}",
+            f"{median(self.samples):,.0f}",
             in_all([run.told.late for run in self.runs]),
             in_all([run.told.lost for run in self.runs]),
         ]
@@ -178,15 +187,17 @@ class BesideWork(Rounds):
             "hold_median_us": [run.told.hold_median_s * 1e6 for run in self.runs if run.told.hold_median_s is not None],
             "peak_bytes": [run.peak_bytes for run in self.runs],
             "kernel_cpu_us": [run.told.kernel_s / run.told.samples * 1e6 for run in self.runs if run.told.kernel_s],
-            "samples": [samples_of(run) for run in self.runs],
+            "samples": self.samples,
         }
 
 
 def samples_of(run: Run) -> float:
-    """How often it saw the thread that computes: some count those that wait, too."""
+    """How often it saw the thread that computes: some count those that wait, too. PeerFailedError: never."""
     whole = sum(weight for _, weight in run.stacks)
     busy = sum(weight for stack, weight in run.stacks if any(function.endswith(BUSY) for function, _ in places(stack)))
-    return run.told.samples * busy / whole if whole else 0
+    if not busy:
+        raise PeerFailedError("its recording has no samples of the thread that computes")
+    return run.told.samples * busy / whole
 
 
 def begin(peer: Peer, interpreter: Interpreter, pid: int, rate_hz: int, settings: Settings) -> Recording:
@@ -217,17 +228,6 @@ def beside_work(
     after = worker.speed(settings.seconds / 2)
     off_cpu = (before.cpu_s + after.cpu_s) / 2 - under.cpu_s
     return run, 1 - 2 * under.work / (before.work + after.work), off_cpu
-
-
-def steady_us(run: Run) -> float:
-    """The CPU time of one more sample, in µs: neither the start nor the end is in it. PeerFailedError.
-
-    It is not the difference of a short and a longer recording: starts differ by more than thousands of samples take.
-    """
-    samples = samples_of(run)
-    if not samples:
-        raise PeerFailedError("its recording has no samples of the thread that computes")
-    return run.steady_cpu * run.seconds / samples * 1e6
 
 
 def rates(settings: Settings) -> Iterator[Row]:
@@ -286,7 +286,7 @@ def growth(settings: Settings) -> Iterator[Row]:
                 ),
                 spread([100 * run.steady_cpu for run in rounds.runs], "%"),
                 memory_of(rounds.runs),
-                f"{median(map(samples_of, rounds.runs)):,.0f}",
+                f"{median(rounds.samples):,.0f}",
             ]
             measured = {"steady_cpu_us": rounds.steady_us(), "peak_bytes": [run.peak_bytes for run in rounds.runs]}
             row.add(peer.name + name, cells, measured)

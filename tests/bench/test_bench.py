@@ -16,7 +16,7 @@ from running import TARGETS
 
 from benchmarks import history, page
 from benchmarks.charts import draw
-from benchmarks.cost import steady_us
+from benchmarks.cost import Rounds
 from benchmarks.peers import Austin, Peer, PeerFailedError, PySpy, Recording, Run, Stack, Tachyon, Told, Weft, places
 from benchmarks.processes import cpu_s_of_tree, most_resident_bytes, resident_bytes, tree
 from benchmarks.programs import known_to_all, newest, running_program
@@ -83,11 +83,13 @@ def test_no_figure_comes_of_nothing() -> None:
 
     waits: list[tuple[Stack, float]] = [((python("<module>"),), 4.0)]
     with pytest.raises(PeerFailedError, match="no samples"):
-        steady_us(run(waits))
+        Rounds().keep(run(waits))
     # In its loop, in its calls, and in those of a stack whose outer part is missing.
     loop, calls = python("main.<locals>.compute"), python("main.<locals>.descend")
     works = [((python("run"), loop), 1.0), ((python("run"), loop, calls), 2.0), ((calls,), 1.0), *waits]
-    assert steady_us(run(works)) == pytest.approx(0.01 / (40 / 8) * 1e6)
+    rounds = Rounds()
+    rounds.keep(run(works))
+    assert rounds.steady_us() == [pytest.approx(0.01 / (40 / 8) * 1e6)]
 
 
 TWO_PROCESSES = """
