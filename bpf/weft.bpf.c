@@ -131,7 +131,7 @@ INLINE long tell_stacks(struct walk* walk, void* context) {
     if (sample->record == WEFT_OUT) {
         tell_gil(scratch, &walk->process->python);
     }
-    if (wants_native() && sample->in_kernel) {  // the kernel's unwinder takes longer than our walks do
+    if (wants_native() && sample->in_kernel) {  // else nobody is shown it, and the kernel's unwinder takes long
         add_kernel_stack(scratch, context);
     }
     if (sample->native_end > WEFT_END_DEPTH) {
