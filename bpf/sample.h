@@ -9,9 +9,16 @@ enum {
     STACK_WINDOW = 1 << 11,
     WINDOWS_KEPT = 8,  // on the stack
     ACTIVATION = 512,  // bytes from its CFA down, in which an activation keeps its anchor (kMaxSlot in weave/weave.cpp)
-    KERNEL_STACK = 1 << 10,  // bytes
-    MOST_COPIED = 128,       // bytes
-    MOST_STATES = 8,         // thread states of one thread
+    KERNEL_STACK = 1 << 10,       // bytes
+    MOST_KERNEL_STACK = 1 << 14,  // bytes; THREAD_SIZE (arch/x86/include/asm/page_64_types.h)
+    KERNEL_WORDS = 1 << 8,        // of it, that are read
+    KERNEL_CHAINS = 1 << 7,
+    CHAINS_OF_ONE = 4,  // system call
+    MOST_CHAINED = 32,
+    MOST_OWN = 3,       // return addresses in our own program, and in who has called it
+    CONFIRMED = 3,      // times
+    MOST_COPIED = 128,  // bytes
+    MOST_STATES = 8,    // thread states of one thread
     CODES_SEEN = 64,
     CODES_TOLD = 1 << 14,
     TEXT_BLOCK = 64,  // bytes that are read of a text at once: what it says of itself, and short ones whole
@@ -20,6 +27,9 @@ enum {
     BLOCKS = 8,
     OBJECT_BYTES = 2 * BLOCKS * BLOCK,
 };
+
+// Of a kernel's address, all but the low 31 bits (Documentation/arch/x86/x86_64/mm.rst).
+#define KERNEL_TEXT 0x1ffffffffull
 
 // Of scratch->bytes.
 enum {
@@ -70,6 +80,16 @@ struct objects {
     uint8_t bytes[OBJECT_BYTES + BLOCK];  // of the blocks, and behind them of an object that was read alone
 };
 
+// A stack of the kernel's, which may be met again.
+struct kernel_chain {
+    uint32_t frames;  // 0: there is none
+    uint32_t own;     // of these, that are below what is read of the stack
+    uint32_t confirmed;
+    uint32_t unused;
+    uint64_t address[MOST_CHAINED];  // innermost first
+    uint16_t at[MOST_CHAINED];       // where it was, in words; KERNEL_WORDS: at the end
+};
+
 // The state of the walks is in a map's value, where the verifier does not follow it. What is large comes last: instructions have
 // 16 bits for an offset.
 struct scratch {
@@ -109,6 +129,16 @@ struct scratch {
     uint32_t block_size;
     uint32_t block_at;
 
+    // kernel_stack.h
+    uint64_t kernel_begin;  // the tracepoint's arguments
+    uint64_t kernel_end;    // the thread's registers
+    uint32_t kernel_words;  // that are read
+    uint32_t is_read;
+    uint32_t is_met;     // it is the chain at hand
+    uint32_t chain;      // that one's number
+    uint32_t placed;     // of its addresses
+    uint32_t forgotten;  // how many, for others
+
     // allocations.h
     uint32_t taken;  // a walk uses it now
 
@@ -125,6 +155,9 @@ struct scratch {
 
     struct objects code;  // code.h
     struct objects texts;
+
+    uint64_t kernel[2 * KERNEL_WORDS];  // kernel_stack.h
+    struct kernel_chain chains[KERNEL_CHAINS];
 };
 
 struct walk {

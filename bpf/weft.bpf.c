@@ -8,6 +8,7 @@
 #include "allocations.h"
 #include "gil.h"
 #include "ids.h"
+#include "kernel_stack.h"
 #include "native.h"
 #include "python.h"
 #include "sample.h"
@@ -36,23 +37,6 @@ static long copy_step(uint32_t index, struct walk* walk) {
 }
 
 INLINE void copy_stack(struct walk* walk) { loop(WEFT_STACK / WINDOW, copy_step, walk, 0); }
-
-INLINE void add_kernel_stack(struct scratch* scratch, void* context) {
-    const uint32_t at = scratch->used;
-    if (at > ROOM) {
-        return;
-    }
-    const uint32_t data = at + sizeof(struct weft_piece);
-    const long size = kernel_stack(context, &scratch->bytes[data & (SCRATCH_BYTES - 1)], KERNEL_STACK, 0);
-    if (size <= 0) {
-        return;
-    }
-    struct weft_piece* piece = (struct weft_piece*)&scratch->bytes[at & (SCRATCH_BYTES - 1)];
-    piece->address = 0;
-    piece->size = size;
-    piece->kind = WEFT_KERNEL;
-    scratch->used = data + ((uint32_t)size & ~7u);
-}
 
 // What is known of the current process; null: it is not to be sampled.
 INLINE struct weft_process* find_process(uint32_t pid) {
@@ -110,8 +94,8 @@ INLINE void begin_sample(struct weft_sample* sample, struct task_struct* task, u
     sample->account_ns = 0;
 }
 
-// The walks, by the registers that are known. Nonzero: the ring has no room for what they have found.
-INLINE long tell_stacks(struct walk* walk, void* context) {
+// The walks, by the registers that are known. leaves: the thread leaves its CPU. Nonzero: the ring has no room for what they have found.
+INLINE long tell_stacks(struct walk* walk, void* context, int leaves) {
     struct scratch* scratch = walk->scratch;
     struct weft_sample* sample = &scratch->sample;
     forget_windows(scratch);
@@ -128,11 +112,11 @@ INLINE long tell_stacks(struct walk* walk, void* context) {
         sample->native_frames = 0;
         sample->native_end = sample->python_end = WEFT_END_UNREADABLE;
     }
-    if (sample->record == WEFT_OUT) {
+    if (leaves) {
         tell_gil(scratch, &walk->process->python);
     }
     if (wants_native() && sample->in_kernel) {  // else nobody is shown it, and the kernel's unwinder takes long
-        add_kernel_stack(scratch, context);
+        add_kernel_stack(scratch, context, leaves && !sample->is_kernel_task);
     }
     if (sample->native_end > WEFT_END_DEPTH) {
         copy_stack(walk);
@@ -178,7 +162,7 @@ SECTION("perf_event") int on_tick(struct bpf_perf_event_data* context) {
     if (sample->in_kernel) {
         take_registers(sample, task_registers(task));
     }
-    tell_stacks(&walk, context);
+    tell_stacks(&walk, context, 0);
     return 0;
 }
 
@@ -201,7 +185,9 @@ INLINE void tell_leaving(struct weft_process* process, struct weft_thread* threa
     const struct pt_regs* registers = task_registers(task);
     take_registers(sample, registers);
     sample->system_call = registers->orig_ax;
-    if (tell_stacks(&walk, context)) {
+    walk.scratch->kernel_begin = (uint64_t)context;
+    walk.scratch->kernel_end = (uint64_t)registers;
+    if (tell_stacks(&walk, context, 1)) {
         thread->every = 0;
         thread->missed = 1;
     }
@@ -251,7 +237,7 @@ INLINE void tell_allocation(struct walk* walk, struct pt_regs* context, uint64_t
     sample->in_kernel = 0;
     sample->asked_for = asked_for;
     take_registers(sample, context);
-    tell_stacks(walk, context);
+    tell_stacks(walk, context, 0);
 }
 
 // At the first instruction of a function of the allocator's. Unlike ticks, a probe's program can be preempted, by a thread that

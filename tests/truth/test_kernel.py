@@ -33,6 +33,7 @@ ENTRIES = {
 }
 # And what it does there most of the time.
 INNER = {"reads": "get_random_bytes_user", "stats": "filename_lookup", "faults": "handle_mm_fault"}
+SCHEDULER = r"__schedule|schedule\w*|(__)?bpf_trace_\w+|__traceiter_\w+"
 MACHINERY = r"entry_SYSCALL_64\w*|do_syscall_64|x64_sys_call|asm_exc_page_fault"
 
 
@@ -123,8 +124,8 @@ def kernel_stack(pid: int, tid: int) -> list[str]:
 def test_blocked_threads(
     interpreter: Interpreter, start_target: StartTarget, tmp_path: Path, collector: Collector
 ) -> None:
-    """GIVEN threads that sleep, select, wait for a lock and for input WHEN recorded and dumped THEN each stands in the
-    kernel where that says it is, in the function that waits."""
+    """GIVEN threads that sleep, select, wait for a lock and in three kinds of read WHEN recorded and dumped THEN each
+    stands in the kernel where that says it is, in the function that waits."""
     target = start_target(interpreter, "kernel.py", "waits")
     tids = target.ready["tids"]
     truth = {name: kernel_stack(target.pid, tid) for name, tid in tids.items()}
@@ -143,6 +144,28 @@ def test_blocked_threads(
         for thread in dump["threads"]
     }
     assert {name: dumped[tid] for name, tid in tids.items()} == truth
+
+
+@needs_root
+@pytest.mark.serial
+@by_both
+def test_waits_by_turns(start_target: StartTarget, tmp_path: Path, collector: Collector) -> None:
+    """GIVEN a thread that waits for a moment in one of four ways by chance, two of them in one system call, THEN each
+    wait is shown where the kernel says that threads wait in this way: `bpf` remembers stacks that it has met."""
+    blocked = start_target(all_interpreters()[0], "kernel.py", "waits")
+    truth = {name: kernel_stack(blocked.pid, tid) for name, tid in blocked.ready["tids"].items()}
+    target = start_target(all_interpreters()[0], "kernel.py", "waits_by_turns")
+    capture = record(target.pid, tmp_path, rate_hz=RATE_HZ, seconds=SECONDS, collector=collector)
+    seen = dict.fromkeys(truth, 0)
+    for sampled in woven_stacks_of(capture):
+        user, functions = split(sampled)
+        innermost = next((frame.function for frame in reversed(user) if frame.kind is FrameKind.PYTHON), "")
+        if sampled.state not in ACTIVE and innermost in truth:
+            outer = len(truth[innermost])  # the kernel leaves out its scheduler's functions
+            assert functions[:outer] == truth[innermost], innermost
+            assert all(re.fullmatch(SCHEDULER, function) for function in functions[outer:]), functions[outer:]
+            seen[innermost] += sampled.ticks
+    assert min(seen[name] for name in ("sleeps", "selects", "waits_for_timer", "waits_for_message")) > 100, seen
 
 
 def test_ordinary_user(start_target: StartTarget, tmp_path: Path) -> None:
