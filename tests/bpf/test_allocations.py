@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import ctypes
 import math
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
-from zig import compile_with_zig
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
 MEAN = 1 << 19
 DRAWS = 400_000
 
 
 @pytest.fixture(scope="module")
-def kernel(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+def kernel(on_host: Callable[[str], ctypes.CDLL]) -> ctypes.CDLL:
     """The library."""
-    library = tmp_path_factory.mktemp("allocations") / "allocations.so"
-    include = ["-I", ROOT / "native", "-I", ROOT / "bpf"]
-    compile_with_zig(library, "-O1", "-shared", "-fPIC", *include, HERE / "allocations.c")
-    loaded = ctypes.CDLL(str(library))
+    loaded = on_host("allocations.c")
     loaded.begin.argtypes = [ctypes.c_uint64]
     for name in ("ask", "ask_in_between", "bytes_of"):
         getattr(loaded, name).argtypes = [ctypes.c_uint64, ctypes.c_uint64]

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
-from zig import compile_with_zig
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
 TEXT = 0xFFFFFFFF81000000
 WORDS = 2048  # of a thread's stack
 OWN = [0xFFFFFFFFC0001234, TEXT + 0x42]  # below the tracepoint's arguments: the BPF program, and who calls it
@@ -82,12 +79,9 @@ class Thread:
 
 
 @pytest.fixture(scope="module")
-def kernel(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+def kernel(on_host: Callable[[str], ctypes.CDLL]) -> ctypes.CDLL:
     """The library."""
-    library = tmp_path_factory.mktemp("kernel_stack") / "kernel_stack.so"
-    include = ["-I", ROOT / "native", "-I", ROOT / "bpf"]
-    compile_with_zig(library, "-O1", "-shared", "-fPIC", *include, HERE / "kernel_stack.c")
-    return ctypes.CDLL(str(library))
+    return on_host("kernel_stack.c")
 
 
 @pytest.mark.parametrize("seed", range(10))

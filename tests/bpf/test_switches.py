@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import ctypes
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
-from zig import compile_with_zig
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
 SLEEPS = 1  # TASK_INTERRUPTIBLE
 STAYS = 200
 MS = 1_000_000
 
 
 @pytest.fixture(scope="module")
-def kernel(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+def kernel(on_host: Callable[[str], ctypes.CDLL]) -> ctypes.CDLL:
     """The library."""
-    library = tmp_path_factory.mktemp("switches") / "switches.so"
-    include = ["-I", ROOT / "native", "-I", ROOT / "bpf"]
-    compile_with_zig(library, "-O1", "-shared", "-fPIC", *include, HERE / "switches.c")
-    return ctypes.CDLL(str(library))
+    return on_host("switches.c")
 
 
 @dataclass(frozen=True)
