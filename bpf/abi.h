@@ -15,9 +15,11 @@ typedef long long int64_t;
 
 enum {
     WEFT_EVAL_LOOPS = 4,
-    WEFT_MAPPINGS = 1024,  // executable mappings of a process
-    WEFT_PAGES = 1 << 18,  // of code that has unwind tables, 4 KiB each
-    WEFT_ROWS = 1 << 22,   // of all tables; libpython has 70,000, libtorch 2,300,000
+    WEFT_MAPPINGS = 1024,    // executable mappings of a process
+    WEFT_PAGES = 1 << 19,    // of code that has unwind tables, 4 KiB each
+    WEFT_ROWS = 1 << 25,     // of all tables; libpython has 70,000, libtorch 2,300,000
+    WEFT_CHUNK = 1 << 19,    // of them that lie in one map; as many are made as it takes
+    WEFT_OVERLAP = 1 << 13,  // rows of the next chunk that one has, too: those of a page lie in one
     WEFT_RULES = 1 << 16,
     WEFT_PRESERVED = 6,    // rbx, rbp, r12 to r15
     WEFT_REGISTERS = 17,   // DWARF's numbers; the last is the return address

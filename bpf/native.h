@@ -48,12 +48,19 @@ GLOBAL uint32_t find_mapping(struct weft_process* process, uint64_t address) {
     return address < process->mapping[index].end ? index : WEFT_MAPPINGS;
 }
 
+// The chunk of rows that the row of a number lies in, from its first row on; null: there is none.
+INLINE uint32_t* chunk_at(uint32_t row) {
+    const uint32_t chunk = row / WEFT_CHUNK;
+    const uint32_t zero = 0;
+    void* map = map_lookup(&rows, &chunk);
+    return map ? map_lookup(map, &zero) : 0;
+}
+
 // The number of the rule that holds at an address of a table's module; 0: none.
 GLOBAL uint32_t find_rule(struct weft_table* table, uint64_t address) {
     const uint32_t zero = 0;
     uint32_t* first_rows = map_lookup(&pages, &zero);
-    uint32_t* all_rows = map_lookup(&rows, &zero);
-    if (!table || !first_rows || !all_rows) {
+    if (!table || !first_rows) {
         return 0;
     }
     const uint32_t page = (uint32_t)(address >> 12) - table->first_page;
@@ -63,10 +70,14 @@ GLOBAL uint32_t find_rule(struct weft_table* table, uint64_t address) {
     const uint32_t entry = table->pages_at + page;
     const uint32_t begin = first_rows[entry & (WEFT_PAGES - 1)];
     const uint32_t rows_here = first_rows[(entry + 1) & (WEFT_PAGES - 1)] - begin;
-    const uint32_t at = table->rows_at + begin;
+    uint32_t* chunk = chunk_at(table->rows_at + begin);
+    if (!chunk) {
+        return 0;
+    }
+    uint32_t* page_rows = &chunk[(table->rows_at + begin) & (WEFT_CHUNK - 1)];
     const uint64_t low = address & 0xfff;
     uint32_t found = 0;
-#define ROW_STEP(bits) STEP(found, bits, rows_here, all_rows[(at + probe - 1) & (WEFT_ROWS - 1)] & 0xfff, low)
+#define ROW_STEP(bits) STEP(found, bits, rows_here, page_rows[(probe - 1) & (WEFT_OVERLAP - 1)] & 0xfff, low)
     if (rows_here > 255) {
         ROW_STEP(12)
         ROW_STEP(11)
@@ -87,7 +98,7 @@ GLOBAL uint32_t find_rule(struct weft_table* table, uint64_t address) {
     if (found == 0) {
         return 0;
     }
-    return table->rules_at + (all_rows[(at + found - 1) & (WEFT_ROWS - 1)] >> 12);
+    return table->rules_at + (page_rows[(found - 1) & (WEFT_OVERLAP - 1)] >> 12);
 }
 
 INLINE int is_in_eval_loop(const struct weft_process* process, uint64_t address) {

@@ -167,14 +167,14 @@ struct walk {
     struct told_codes* told;
 };
 
-MAP(processes, struct weft_process);  // by their pid
-MAP(ignored, uint8_t);                // by their pid: those that are not to be sampled; it has lost some, perhaps
-MAP(others, struct weft_process);     // one value: all that are not among them
-MAP(name_space, uint32_t);            // one value: weft's PID namespace, the number of its file in /proc/PID/ns
-MAP(tables, struct weft_table);       // by their number
-MAP(pages, uint32_t);                 // one value with all of them; so of the next two
-MAP(rows, uint32_t);
-MAP(rules, struct weft_rule);
+MAP(processes, struct weft_process);        // by their pid
+MAP(ignored, uint8_t);                      // by their pid: those that are not to be sampled; it has lost some, perhaps
+MAP(others, struct weft_process);           // one value: all that are not among them
+MAP(name_space, uint32_t);                  // one value: weft's PID namespace, the number of its file in /proc/PID/ns
+MAP(tables, struct weft_table);             // by their number
+MAP(pages, uint32_t);                       // one value with all of them
+MAP(rows, uint32_t);                        // by the number of a chunk, a map of one value with all that are in it
+MAP(rules, struct weft_rule);               // one value with all of them
 MAP(scratches, struct scratch);             // by CPU
 MAP(caches, struct rule_cache);             // by CPU
 MAP(codes, struct told_codes);              // one value

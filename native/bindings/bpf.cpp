@@ -27,6 +27,8 @@ void bind_bpf(nb::module_& module) {
     module.attr("BPF_OBJECT") = nb::bytes(weft_bpf_object, weft_bpf_object_size);
     module.attr("BPF_PAGES") = static_cast<int>(WEFT_PAGES);
     module.attr("BPF_ROWS") = static_cast<int>(WEFT_ROWS);
+    module.attr("BPF_CHUNK") = static_cast<int>(WEFT_CHUNK);
+    module.attr("BPF_OVERLAP") = static_cast<int>(WEFT_OVERLAP);
     module.attr("BPF_PLACES") = static_cast<int>(WEFT_PLACES);
     module.attr("BPF_BYTES_A_SAMPLE") = static_cast<int>(WEFT_BYTES_A_SAMPLE);
     module.attr("BPF_RULES") = static_cast<int>(WEFT_RULES);

@@ -176,6 +176,8 @@ BPF_OBJECT: bytes  # the kernel's part of collector bpf (bpf/), compiled
 # How many of these its maps have room for (bpf/abi.h).
 BPF_PAGES: int
 BPF_ROWS: int
+BPF_CHUNK: int
+BPF_OVERLAP: int
 BPF_RULES: int
 BPF_PLACES: int
 BPF_BYTES_A_SAMPLE: int

@@ -29,10 +29,15 @@ static void* map_lookup(void* map, const void* key) {
     if (map == &states) {
         return number == THREAD && host->state.state ? &host->state : 0;
     }
+    if (map == &rows) {
+        return number < (uint32_t)WEFT_HOST_ROWS / WEFT_CHUNK ? host->rows + number * WEFT_CHUNK : 0;
+    }
+    if ((uint32_t*)map >= host->rows && (uint32_t*)map < host->rows + WEFT_HOST_ROWS) {
+        return map;  // a chunk, whose one value is there
+    }
     // Arrays of one entry.
     return number              ? 0
            : map == &pages     ? (void*)host->pages
-           : map == &rows      ? (void*)host->rows
            : map == &rules     ? (void*)host->rules
            : map == &scratches ? (void*)&scratch
            : map == &caches    ? (void*)&cache

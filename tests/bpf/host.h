@@ -7,6 +7,8 @@
 extern "C" {
 #endif
 
+enum { WEFT_HOST_ROWS = 1 << 22 };  // that there are: a few chunks
+
 struct weft_host {
     // Memory of the target; nonzero: it cannot be read.
     int (*read)(void* self, uint64_t address, void* to, uint32_t size);

@@ -17,7 +17,8 @@ namespace weft {
 
 class HostKernel {
    public:
-    explicit HostKernel(bool native) : pages_(WEFT_PAGES), rows_(WEFT_ROWS), rules_(WEFT_RULES) {
+    explicit HostKernel(bool native)
+        : pages_(WEFT_PAGES), rows_(std::size_t{WEFT_HOST_ROWS} + WEFT_OVERLAP), rules_(WEFT_RULES) {
         host_.read = [](void* self, std::uint64_t address, void* to, std::uint32_t size) {
             return static_cast<HostKernel*>(self)->memory_->read(address, to, size) == ReadResult::kOk ? 0 : -1;
         };
@@ -76,7 +77,7 @@ class HostKernel {
         std::vector<std::uint32_t> pages = table.first_rows();
         const std::vector<std::uint32_t>& rows = table.all_rows();
         pages.push_back(static_cast<std::uint32_t>(rows.size()));
-        if (next_page_ + pages.size() > pages_.size() || next_row_ + rows.size() > rows_.size() ||
+        if (next_page_ + pages.size() > pages_.size() || next_row_ + rows.size() > WEFT_HOST_ROWS ||
             next_rule_ + table.rules().size() > rules_.size()) {
             return;
         }

@@ -20,8 +20,8 @@ static long kernel_stack(void* context, void* to, uint32_t size, uint64_t flags)
 }
 
 // Where the thread is said to be: as many addresses as are returned, innermost first.
-uint32_t leave_from(const uint64_t* stack, uint32_t words, const uint64_t* addresses, uint32_t frames, int64_t system_call,
-                    uint64_t* told) {
+uint32_t leave_from(const uint64_t* stack, uint32_t words, const uint64_t* addresses, uint32_t frames,
+                    int64_t system_call, uint64_t* told) {
     unwound = addresses;
     unwound_bytes = frames * sizeof *addresses;
     scratch.used = 0;

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 import subprocess
 import sys
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from weft_command import LIMIT_S
 from weft import Capture, Collector, Mode, Options, Profile, _native, record_process
 from weft.collect.bpf.kernel import MMAPABLE, Map, MapKind, possible_cpus
 from weft.collect.bpf.program import Object
-from weft.collect.bpf.tables import KernelTables
+from weft.collect.bpf.tables import KernelTables, RowChunks
 from weft.profile.tables import View
 from weft.target.code import CodeBook
 from weft.target.process import Process
@@ -30,7 +32,7 @@ class Maps:
     def __init__(self) -> None:
         self.tables = Map(MapKind.HASH, 4, 24, KernelTables.MOST)
         self.pages = Map(MapKind.ARRAY, 4, _native.BPF_PAGES * 4, 1, MMAPABLE)
-        self.rows = Map(MapKind.ARRAY, 4, _native.BPF_ROWS * 4, 1, MMAPABLE)
+        self.rows = RowChunks()
         self.rules = Map(MapKind.ARRAY, 4, _native.BPF_RULES * RULE, 1, MMAPABLE)
         self.caches = Map(MapKind.ARRAY, 4, 64, 2 * possible_cpus())  # as in mode alloc
 
@@ -45,9 +47,11 @@ class Maps:
             return False
         first, pages, rows, rules = table.for_kernel()
         assert place[:2] == (first, len(pages) // 4 - 1)
+        chunks = [self.rows.chunks[number][bytes(4)] for number in sorted(self.rows.chunks)]
+        all_rows = b"".join(chunk[: _native.BPF_CHUNK * 4] for chunk in chunks)
         for held, begin, wanted, size in (
             (self.pages[bytes(4)], place[2], pages, 4),
-            (self.rows[bytes(4)], place[3], rows, 4),
+            (all_rows, place[3], rows, 4),
             (self.rules[bytes(4)], place[4], rules, RULE),
         ):
             assert held[begin * size : begin * size + len(wanted)] == wanted
@@ -103,6 +107,38 @@ def test_a_table_that_is_too_large(some_tables: list[_native.UnwindTable], monke
     tables.forget(2)
     tables.load(3, [new])
     assert [maps.loaded(table) for table in (huge, old, new)] == [False, False, True]
+
+
+def test_rows_beyond_one_chunk(some_tables: list[_native.UnwindTable], monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN tables that take more than a chunk THEN each has its rows, and those that a chunk begins with lie behind
+    the one before it, too, so that no page's rows are apart."""
+    monkeypatch.setattr(_native, "BPF_CHUNK", 1 << 14)
+    maps = Maps()
+    tables = maps.make()
+    tables.load(1, some_tables)
+    assert all(maps.loaded(table) for table in some_tables)
+    rows = [maps.rows.chunks[number][bytes(4)] for number in range(len(maps.rows.chunks))]
+    assert len(rows) > 2
+    for before, after in pairwise(rows):
+        assert before[_native.BPF_CHUNK * 4 :] == after[: _native.BPF_OVERLAP * 4]
+
+
+def test_no_memory_for_more(some_tables: list[_native.UnwindTable], monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a kernel without memory for another chunk THEN tables that need it are not loaded, and smaller ones are."""
+    monkeypatch.setattr(_native, "BPF_CHUNK", 1 << 14)
+    real = RowChunks.chunk
+
+    def chunk(self: RowChunks, number: int) -> Map:
+        if number > 0:
+            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+        return real(self, number)
+
+    monkeypatch.setattr(RowChunks, "chunk", chunk)
+    large, small = some_tables[0], some_tables[-1]
+    assert len(large.for_kernel()[2]) // 4 > _native.BPF_CHUNK
+    maps = Maps()
+    maps.make().load(1, [large, small])
+    assert [maps.loaded(table) for table in (large, small)] == [False, True]
 
 
 BUSY = "import time\ndef lives():\n    while True: sum(range(1000))\nlives()"

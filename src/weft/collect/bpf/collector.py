@@ -24,7 +24,7 @@ from weft.collect.bpf.kernel import (
     possible_cpus,
 )
 from weft.collect.bpf.program import Object
-from weft.collect.bpf.tables import KernelTables
+from weft.collect.bpf.tables import KernelTables, RowChunks
 from weft.collect.choose import pid_namespace
 from weft.errors import CollectorError
 
@@ -37,6 +37,7 @@ _PROCESSES = 1024
 _FEW_PROCESSES = 16  # where none but those that are told of now will be sampled
 _IGNORED = 16384  # of those that were not used for longest, it is asked again whether they are
 _THREADS = 65536
+_FEW_THREADS = 16384  # of one process
 # On each CPU so many clocks, with periods of their own, that each ticks at about this rate. They tick together as if
 # they remembered nothing; one alone falls into step with a program that has a rhythm (design 0006).
 _SLOW_HZ = 8
@@ -66,10 +67,11 @@ class KernelCollector:
         cache = program.size_of("rule_cache")
         walks = cpus * (_native.BPF_PLACES if allocations else 1)  # at one time
         # As large as the programs take them for (bpf/abi.h); those without native stacks never look there.
-        pages, rows, rules = (_native.BPF_PAGES, _native.BPF_ROWS, _native.BPF_RULES) if native else (1, 1, 1)
-        processes = _PROCESSES if follow_processes else _FEW_PROCESSES
+        pages, rules = (_native.BPF_PAGES, _native.BPF_RULES) if native else (1, 1)
+        processes, threads = (_PROCESSES, _THREADS) if follow_processes else (_FEW_PROCESSES, _FEW_THREADS)
         ring_bytes = _RING_FOR_ALLOCATIONS if allocations else _ring_bytes(rate_hz * (os.cpu_count() or 1))
         try:
+            self._rows = RowChunks(wanted=native)
             self._maps = {
                 "processes": Map(MapKind.HASH, 4, program.size_of("weft_process"), processes),
                 "ignored": Map(MapKind.LRU_HASH, 4, 1, _IGNORED),
@@ -77,13 +79,13 @@ class KernelCollector:
                 "name_space": Map(MapKind.ARRAY, 4, 4, 1),
                 "tables": Map(MapKind.HASH, 4, program.size_of("weft_table"), KernelTables.MOST),
                 "pages": Map(MapKind.ARRAY, 4, pages * 4, 1, MMAPABLE),
-                "rows": Map(MapKind.ARRAY, 4, rows * 4, 1, MMAPABLE),
+                "rows": self._rows.map,
                 "rules": Map(MapKind.ARRAY, 4, rules * program.size_of("weft_rule"), 1, MMAPABLE),
                 "scratches": Map(MapKind.ARRAY, 4, program.size_of("scratch"), walks),
                 "caches": Map(MapKind.ARRAY, 4, cache, walks),
                 "codes": Map(MapKind.ARRAY, 4, program.size_of("told_codes"), 1),
-                "states": Map(MapKind.LRU_HASH, 4, program.size_of("weft_state"), _THREADS),
-                "threads": Map(MapKind.HASH, 4, program.size_of("weft_thread"), _THREADS if switches else 1),
+                "states": Map(MapKind.LRU_HASH, 4, program.size_of("weft_state"), threads),
+                "threads": Map(MapKind.HASH, 4, program.size_of("weft_thread"), threads if switches else 1),
                 "rates": Map(MapKind.ARRAY, 4, program.size_of("weft_rate"), cpus),
                 "allocations": Map(MapKind.ARRAY, 4, program.size_of("weft_allocations"), cpus),
                 "lost": Map(MapKind.PER_CPU_ARRAY, 4, 8, 1),
@@ -110,7 +112,9 @@ class KernelCollector:
         else:
             self._clocks = self._open_clocks(rate_hz, self._programs["perf_event"])
         self._attached: list[File] = []
-        self.tables = KernelTables(*(self._maps[name] for name in ("tables", "pages", "rows", "rules", "caches")))
+        self.tables = KernelTables(
+            self._maps["tables"], self._maps["pages"], self._rows, self._maps["rules"], self._maps["caches"]
+        )
         self.maps = _native.KernelMaps(
             ring=self._maps["ring"].descriptor,
             ring_bytes=ring_bytes,
@@ -129,6 +133,8 @@ class KernelCollector:
         """Load programs by their sections, side by side: the kernel's verifier takes 30 ms for each that walks."""
         values: dict[str, Map | int] = {**self._maps, "native_wanted": int(native)}
         with ThreadPoolExecutor() as pool:
+            if native:
+                pool.submit(self._rows.chunk, 0)
             loading = {section: pool.submit(program.load, kind, section, values) for section, kind in kinds.items()}
         return {section: loaded.result() for section, loaded in loading.items()}
 
@@ -185,6 +191,7 @@ class KernelCollector:
         self.stop()
         for program in self._programs.values():
             program.close()
+        self._rows.close()
         for each in self._maps.values():
             each.close()
 

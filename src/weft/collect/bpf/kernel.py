@@ -50,6 +50,7 @@ class MapKind(IntEnum):
     ARRAY = 2
     PER_CPU_ARRAY = 6
     LRU_HASH = 9
+    ARRAY_OF_MAPS = 12
     RING = 27
 
 
@@ -91,11 +92,17 @@ class File:
 
 
 class Map(File):
-    """A map, shared by the programs and this process. Keys and values are bytes of fixed sizes. OSError."""
+    """A map, shared by the programs and this process. Keys and values are bytes of fixed sizes. OSError.
 
-    def __init__(self, kind: MapKind, key: int, value: int, entries: int, flags: int = 0) -> None:
+    Values of one that is an ARRAY_OF_MAPS are written as descriptors; all these maps are like `like`.
+    """
+
+    def __init__(
+        self, kind: MapKind, key: int, value: int, entries: int, flags: int = 0, like: Map | None = None
+    ) -> None:
         super().__init__(-1)
-        self.descriptor = _bpf(_MAP_CREATE, struct.pack("<5I", kind, key, value, entries, flags))
+        told = kind, key, value, entries, flags, like.descriptor if like else 0
+        self.descriptor = _bpf(_MAP_CREATE, struct.pack("<6I", *told))
         self._key = ctypes.create_string_buffer(max(1, key))
         copies = possible_cpus() if kind is MapKind.PER_CPU_ARRAY else 1
         self._value_size = max(1, (value + 7) // 8 * 8 * copies)

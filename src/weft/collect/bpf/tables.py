@@ -2,15 +2,54 @@
 
 from __future__ import annotations
 
+import errno
 import struct
 from collections.abc import Iterable
 from contextlib import suppress
 
 from weft import _native
-from weft.collect.bpf.kernel import Map, wait_for_programs
+from weft.collect.bpf.kernel import MMAPABLE, Map, MapKind, wait_for_programs
 
 _FIRST: tuple[int, ...] = (0, 0, 0, 1)  # entries of the maps; rule 0: there is none
 _IN_USE = 0.75  # of the room; with more than that in use, it would be full again soon
+
+
+class RowChunks:
+    """The rows of all tables, in chunks: maps of one value each, which are made when they are written to. OSError.
+
+    wanted: there will be rows; else no memory is kept for them.
+    """
+
+    def __init__(self, *, wanted: bool = True) -> None:
+        self._bytes = (_native.BPF_CHUNK + _native.BPF_OVERLAP) * 4 if wanted else 4
+        self._first = self._new()  # a map of maps cannot be made without one of these
+        most = _native.BPF_ROWS // _native.BPF_CHUNK if wanted else 1
+        self.map = Map(MapKind.ARRAY_OF_MAPS, 4, 4, most, like=self._first)
+        self.chunks: dict[int, Map] = {}
+
+    def _new(self) -> Map:
+        return Map(MapKind.ARRAY, 4, self._bytes, 1, MMAPABLE)
+
+    def chunk(self, number: int) -> Map:
+        """Return a chunk. To make one takes some 10 ms: the kernel waits for programs that may have missed it."""
+        if number not in self.chunks:
+            made = self._new() if number else self._first
+            self.map[struct.pack("<I", number)] = struct.pack("<I", made.descriptor)
+            self.chunks[number] = made
+        return self.chunks[number]
+
+    def write(self, row: int, rows: bytes) -> None:
+        """Write rows, from that number on. Those that a chunk begins with lie behind the one before it, too."""
+        end = row + len(rows) // 4
+        for number in range(max(0, row - _native.BPF_OVERLAP) // _native.BPF_CHUNK, -(-end // _native.BPF_CHUNK)):
+            begin = number * _native.BPF_CHUNK
+            first, last = max(row, begin), min(end, begin + _native.BPF_CHUNK + _native.BPF_OVERLAP)
+            self.chunk(number).write((first - begin) * 4, rows[(first - row) * 4 : (last - row) * 4])
+
+    def close(self) -> None:
+        """Take them out of the kernel."""
+        for each in (self.map, self._first, *self.chunks.values()):
+            each.close()
 
 
 class KernelTables:
@@ -24,7 +63,7 @@ class KernelTables:
     # Entries of each map: tables, pages, rows, rules.
     ROOM = (MOST, _native.BPF_PAGES, _native.BPF_ROWS, _native.BPF_RULES)
 
-    def __init__(self, tables: Map, pages: Map, rows: Map, rules: Map, caches: Map) -> None:
+    def __init__(self, tables: Map, pages: Map, rows: RowChunks, rules: Map, caches: Map) -> None:
         self._tables = tables
         self._pages = pages
         self._rows = rows
@@ -61,9 +100,14 @@ class KernelTables:
         if not self._has_room(sizes):
             return False
         _, page, row, rule = self._next
+        try:
+            self._rows.write(row, rows)
+        except OSError as error:
+            if error.errno != errno.ENOMEM:
+                raise
+            return False  # the kernel has no memory for another chunk
         self._next = tuple(begin + size for begin, size in zip(self._next, sizes, strict=True))
         self._pages.write(page * 4, pages)
-        self._rows.write(row * 4, rows)
         self._rules.write(rule * self._rule_bytes, rules)
         place = struct.pack("<6I", first, sizes[1] - 1, page, row, rule, 0)
         self._tables[struct.pack("<I", table.number)] = place
