@@ -25,6 +25,7 @@ namespace weft {
 
 void bind_bpf(nb::module_& module) {
     module.attr("BPF_OBJECT") = nb::bytes(weft_bpf_object, weft_bpf_object_size);
+    module.attr("BPF_MAPPINGS") = static_cast<int>(WEFT_MAPPINGS);
     module.attr("BPF_PAGES") = static_cast<int>(WEFT_PAGES);
     module.attr("BPF_ROWS") = static_cast<int>(WEFT_ROWS);
     module.attr("BPF_CHUNK") = static_cast<int>(WEFT_CHUNK);

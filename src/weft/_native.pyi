@@ -174,6 +174,7 @@ class Batch:
 
 BPF_OBJECT: bytes  # the kernel's part of collector bpf (bpf/), compiled
 # How many of these its maps have room for (bpf/abi.h).
+BPF_MAPPINGS: int
 BPF_PAGES: int
 BPF_ROWS: int
 BPF_CHUNK: int

@@ -69,13 +69,16 @@ class KernelCollector:
         # As large as the programs take them for (bpf/abi.h); those without native stacks never look there.
         pages, rules = (_native.BPF_PAGES, _native.BPF_RULES) if native else (1, 1)
         processes, threads = (_PROCESSES, _THREADS) if follow_processes else (_FEW_PROCESSES, _FEW_THREADS)
+        # Mappings come last in it, and are looked for in native walks only: 32 of its 34 KB.
+        unused = 0 if native else _native.BPF_MAPPINGS * program.size_of("weft_mapping")
+        process = program.size_of("weft_process") - unused
         ring_bytes = _RING_FOR_ALLOCATIONS if allocations else _ring_bytes(rate_hz * (os.cpu_count() or 1))
         try:
             self._rows = RowChunks(wanted=native)
             self._maps = {
-                "processes": Map(MapKind.HASH, 4, program.size_of("weft_process"), processes),
+                "processes": Map(MapKind.HASH, 4, process, processes),
                 "ignored": Map(MapKind.LRU_HASH, 4, 1, _IGNORED),
-                "others": Map(MapKind.ARRAY, 4, program.size_of("weft_process"), 1),
+                "others": Map(MapKind.ARRAY, 4, process, 1),
                 "name_space": Map(MapKind.ARRAY, 4, 4, 1),
                 "tables": Map(MapKind.HASH, 4, program.size_of("weft_table"), KernelTables.MOST),
                 "pages": Map(MapKind.ARRAY, 4, pages * 4, 1, MMAPABLE),
