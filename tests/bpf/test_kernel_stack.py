@@ -115,6 +115,19 @@ def test_a_shorter_stack(kernel: ctypes.CDLL) -> None:
     assert told(kernel, 99, [*words[:39], words[59]], shorter) == shorter
 
 
+def test_a_return_address_that_is_left_over(kernel: ctypes.CDLL) -> None:
+    """GIVEN a stack on which a return address lies twice, once left over from an earlier call, WHEN the same is left
+    over on another stack THEN it is not taken for a return address of that one."""
+    words = [0] * 60
+    words[10], words[20], words[50], words[59] = SCHEDULER.address, TEXT + 1, TEXT + 1, TEXT + 2
+    first = [*OWN, words[10], words[50], words[59]]
+    assert told(kernel, 88, words, first) == first
+    words[50] = TEXT + 3
+    other = [*OWN, words[10], words[50], words[59]]
+    for _ in range(10):
+        assert told(kernel, 88, words, other) == other
+
+
 def told(kernel: ctypes.CDLL, number: int, words: list[int], unwound: list[int]) -> list[int]:
     """The return addresses that are told of a thread in a system call, where the unwinder would tell some."""
     stack = (ctypes.c_uint64 * len(words))(*words)
