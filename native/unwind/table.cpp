@@ -12,7 +12,7 @@ namespace weft {
 
 namespace {
 
-constexpr std::uint32_t kMagic = 0x33747577;    // "wut3": the version is in it
+constexpr std::uint32_t kMagic = 0x34747577;    // "wut4": the version is in it
 constexpr std::uint64_t kMaxSpan = 1ULL << 30;  // of a module's code; calls reach 2 GiB, libtorch_cpu has 0.2
 static_assert(RuleTable::kMax <= 1 << 20);      // what a row has room for
 constexpr std::uint32_t kLow = 0xfff;

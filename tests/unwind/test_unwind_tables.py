@@ -251,3 +251,25 @@ def test_a_function_up_to_the_last_address(tmp_path: Path) -> None:
     with ElfFile(str(library)) as file:
         assert (begin, 256, b"far") in file.functions()
         assert not table_of_file(file).covers(begin)
+
+
+@pytest.mark.parametrize("section", [".init", ".fini"])
+def test_functions_that_are_a_section(tmp_path: Path, section: str) -> None:
+    """GIVEN a library as gcc links it, whose _init and _fini have neither CFI nor a size, THEN their stack frames are
+    known up to their end: at each instruction as large as objdump shows."""
+    source, library = tmp_path / "empty.c", tmp_path / "empty.so"
+    source.write_text("int nothing;\n")
+    subprocess.run(["gcc", "-shared", "-fPIC", source, "-o", library], check=True)
+    command = ["objdump", "--disassemble", "--section", section, "--no-show-raw-insn", library]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    instructions = re.findall(r"^ *([0-9a-f]+):\s+(.+)$", text, re.MULTILINE)
+    with ElfFile(str(library)) as file:
+        table = table_of_file(file)
+    size, seen = 8, set()
+    for address, what in instructions:
+        if re.match(r"add +\$0x8,%rsp", what):
+            break  # its end, which is tried
+        assert table.find(int(address, 16))["CFA"] == f"rsp+{size}", (address, what)
+        seen.add(size)
+        size += 8 if re.match(r"sub +\$0x8,%rsp", what) else 0
+    assert seen == ({8, 16} if section == ".init" else {8})

@@ -14,6 +14,8 @@ _PT_LOAD, _PT_GNU_EH_FRAME = 1, 0x6474E550
 _PCREL_SDATA4 = 0x1B
 _PROLOGUE = 128  # bytes of a function from which its first rules are made
 _MAX_FUNCTIONS = 1 << 16  # without CFI; OpenBLAS has some thousands
+# Each is one function, put together of all objects that are linked. Its symbol tells no size (glibc's crti.S).
+_OF_ONE_FUNCTION = (".init", ".fini")
 _MAX_FRAMES = 256 << 20  # bytes of .eh_frame; libtorch has 20 MB
 
 
@@ -54,8 +56,9 @@ def _uncovered(file: ElfFile, table: _native.UnwindTable) -> Iterator[tuple[int,
     """Yield (address, end, first bytes) of functions without CFI, as of hand-written kernels; none overlaps another."""
     last = 0
     sections = [section for section in file.sections if section.is_code]
-    uncovered = file.function_symbols(table.uncovered)
-    functions = {(at, size) for at, size, _ in uncovered if 0 < size <= LAST_ADDRESS - at}
+    uncovered = {(at, size) for at, size, _ in file.function_symbols(table.uncovered)}
+    uncovered |= {(s.address, s.size) for s in sections if s.name in _OF_ONE_FUNCTION and not table.covers(s.address)}
+    functions = {(at, size) for at, size in uncovered if 0 < size <= LAST_ADDRESS - at}
     for address, size in sorted(functions)[:_MAX_FUNCTIONS]:
         inside = next((s for s in sections if 0 <= address - s.address <= s.size - size), None)
         if address < last or not inside or table.covers(address + size - 1):

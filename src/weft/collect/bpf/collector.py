@@ -32,7 +32,8 @@ from weft.errors import CollectorError
 _LEAST_RING, _MOST_RING = 8 << 20, 64 << 20
 _RING_FOR_A_TICK = 4096  # for most of a second's ticks of all CPUs
 _RING_FOR_ALLOCATIONS = 16 << 20  # which no rate bounds
-# Of 34 KB each. Room that the kernel looks for when it is needed may not be found: in one piece, and without waiting.
+# Of 34 KB each, 2 without native stacks. Room that the kernel looks for when it is needed may not be found: in one
+# piece, and without waiting.
 _PROCESSES = 1024
 _FEW_PROCESSES = 16  # where none but those that are told of now will be sampled
 _IGNORED = 16384  # of those that were not used for longest, it is asked again whether they are
@@ -137,7 +138,7 @@ class KernelCollector:
         values: dict[str, Map | int] = {**self._maps, "native_wanted": int(native)}
         with ThreadPoolExecutor() as pool:
             if native:
-                pool.submit(self._rows.chunk, 0)
+                pool.submit(self._rows.chunk, 0)  # what hinders it is told when it is written to
             loading = {section: pool.submit(program.load, kind, section, values) for section, kind in kinds.items()}
         return {section: loaded.result() for section, loaded in loading.items()}
 
