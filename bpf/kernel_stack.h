@@ -83,7 +83,8 @@ GLOBAL uint32_t recall_kernel_stack(struct scratch* scratch, uint32_t data) {
 }
 
 // Gives a word its place in the chain at hand, if it is one of the return addresses. Each has to be there once: of two it is not known
-// which is the one.
+// which is the one. But for the last that is placed, which the gap may hold of earlier system calls: the kernel's entry, whose return
+// address is at the end, has one call for all of them.
 static long place_step(uint32_t index, struct walk* walk) {
     struct scratch* scratch = walk->scratch;
     struct kernel_chain* chain = chain_at_hand(scratch);

@@ -128,6 +128,19 @@ def test_a_return_address_that_is_left_over(kernel: ctypes.CDLL) -> None:
         assert told(kernel, 88, words, other) == other
 
 
+def test_it_is_left_over_each_time(kernel: ctypes.CDLL) -> None:
+    """GIVEN a return address that lies twice on the same stack again and again, so that unwinding it confirms what was
+    taken for its place, THEN it is not taken for one of another stack, where only what is left over is the same."""
+    words = [0] * 60
+    words[10], words[20], words[30] = SCHEDULER.address, TEXT + 1, TEXT + 1
+    words[50], words[59] = TEXT + 2, TEXT + 3
+    for called_from in (TEXT + 1, TEXT + 4):
+        words[30] = called_from
+        addresses = [*OWN, words[10], words[30], words[50], words[59]]
+        for _ in range(10):
+            assert told(kernel, 77, words, addresses) == addresses
+
+
 def told(kernel: ctypes.CDLL, number: int, words: list[int], unwound: list[int]) -> list[int]:
     """The return addresses that are told of a thread in a system call, where the unwinder would tell some."""
     stack = (ctypes.c_uint64 * len(words))(*words)
